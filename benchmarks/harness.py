@@ -1,0 +1,66 @@
+"""What every benchmark shares: interleaved timing, and a JSON beside a table."""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import time
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parent.parent / "results" / "benchmarks"
+
+
+def interleave(candidates, rounds, progress=print):
+    """Times each candidate once a round, in turn, after a warm-up round.
+
+    The machine's speed drifts, so only times of the same round are comparable.
+
+    Args:
+        candidates: A dict from a name to a function without arguments.
+        rounds: How many rounds to time.
+        progress: Called with a line of text now and then.
+
+    Returns:
+        A dict from the name to a list of seconds, one a round.
+    """
+    seconds = {name: [] for name in candidates}
+    for run in candidates.values():
+        run()
+    for number in range(rounds):
+        for name, run in candidates.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+        if (number + 1) % 5 == 0:
+            progress(f"  round {number + 1} of {rounds}")
+    return seconds
+
+
+def ratio(seconds, name, baseline):
+    """Median and quartiles of the ratio of two candidates, round by round."""
+    ratios = [a / b for a, b in zip(seconds[name], seconds[baseline])]
+    low, median, high = statistics.quantiles(ratios, n=4)
+    return {"median": median, "quartiles": [low, high]}
+
+
+def environment():
+    """The machine and the versions a number was measured with."""
+    packages = ("keras", "tensorflow", "numpy")
+    return {
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in packages},
+    }
+
+
+def write_json(path, content):
+    """Writes the whole file or nothing."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".part")
+    partial.write_text(json.dumps(content, indent=1) + "\n")
+    partial.replace(path)

@@ -1,0 +1,32 @@
+"""Constraints on latent weights."""
+
+import keras
+from keras import ops
+
+__all__ = ["WeightClip"]
+
+
+@keras.saving.register_keras_serializable(package="keras_lab")
+class WeightClip(keras.constraints.Constraint):
+    """Clips a latent weight to [−limit, limit] after each update.
+
+    A latent weight far beyond the others hardly ever changes its sign again.
+    The authors clip to [−1, 1] in every layer, and so do the binary layers
+    unless told otherwise.
+
+    Args:
+        limit: A positive float.
+    """
+
+    def __init__(self, limit=1.0):
+        if not limit > 0:
+            raise ValueError(
+                f"`limit` must be positive. Received: limit={limit!r}"
+            )
+        self.limit = limit
+
+    def __call__(self, w):
+        return ops.clip(w, -self.limit, self.limit)
+
+    def get_config(self):
+        return {"limit": self.limit}

@@ -1,0 +1,21 @@
+"""Binary counterparts of Keras layers, one family a file."""
+
+from keras_lab.layers.convolutional import (
+    BinaryConv1D,
+    BinaryConv2D,
+    BinaryConv2DTranspose,
+    BinaryConv3D,
+    BinaryDepthwiseConv2D,
+    BinarySeparableConv2D,
+)
+from keras_lab.layers.dense import BinaryDense
+
+__all__ = [
+    "BinaryConv1D",
+    "BinaryConv2D",
+    "BinaryConv2DTranspose",
+    "BinaryConv3D",
+    "BinaryDense",
+    "BinaryDepthwiseConv2D",
+    "BinarySeparableConv2D",
+]

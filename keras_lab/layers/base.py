@@ -1,0 +1,197 @@
+"""What makes a Keras layer binary, for every layer at once.
+
+`BinaryLayer` stands before a Keras layer in the list of bases. It watches the
+layer create its kernels: each becomes a latent weight with a scale α beside it.
+The layer's `call` then reads `binary_kernel` where Keras' reads `kernel`.
+"""
+
+import inspect
+
+import keras
+from keras import ops
+
+from keras_lab.binary_weight import BinaryWeight
+from keras_lab.constraints import WeightClip
+from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
+
+__all__ = ["BinaryLayer"]
+
+
+class BinaryLayer:
+    """A mixin that binarizes the kernels of a Keras layer.
+
+    A subclass says in `_kernels` which weights are kernels, by the name that
+    Keras gives the variable, and which of their axes are output channels.
+    """
+
+    _kernels = {"kernel": (-1,)}
+    _constraints = ("kernel_constraint",)
+
+    def __init__(
+        self, *args, kernel_quantizer="lab", input_quantizer=None, **kwargs
+    ):
+        kernel_quantizer = get_kernel_quantizer(kernel_quantizer)
+        input_quantizer = get_input_quantizer(input_quantizer)
+        if kernel_quantizer is not None:
+            given = inspect.signature(super().__init__)
+            given = given.bind_partial(*args, **kwargs).arguments
+            given = {**given, **given.get("kwargs", {})}
+            for name in self._constraints:
+                if name not in given:
+                    kwargs[name] = WeightClip()
+        super().__init__(*args, **kwargs)
+        self.kernel_quantizer = kernel_quantizer
+        self.input_quantizer = input_quantizer
+        self._binary_weights = {}
+        for name in self._kernels:
+            setattr(self, _alpha_name(name), None)
+
+    def add_weight(self, *args, name=None, **kwargs):
+        if name not in self._kernels:
+            return super().add_weight(*args, name=name, **kwargs)
+        shape = kwargs.get("shape", args[0] if args else ())
+        if 0 in shape:
+            raise ValueError(
+                f"Layer '{self.name}' would have a kernel without weights. "
+                f"Received: {name} of shape {tuple(shape)}"
+            )
+        if self.kernel_quantizer is None:
+            return super().add_weight(*args, name=name, **kwargs)
+        # The sign is taken of the latent weight itself, not of a half that it
+        # was rounded to. All replicas hold the same value and constrain it
+        # alike, so the first one's will do.
+        latent = super().add_weight(
+            *args,
+            name=name,
+            **{
+                **kwargs,
+                "autocast": False,
+                "aggregation": "only_first_replica",
+            },
+        )
+        if not keras.backend.is_float_dtype(latent.dtype):
+            raise ValueError(
+                f"Layer '{self.name}' needs a floating-point latent weight. "
+                f"Received: {name} of dtype {latent.dtype}"
+            )
+        self._add_binary_weight(name, latent)
+        return latent
+
+    def _add_binary_weight(self, name, latent):
+        shape, keep = self._scale_axes(name, tuple(latent.shape))
+        weight = BinaryWeight(
+            latent,
+            self.kernel_quantizer,
+            shape,
+            keep,
+            lambda shape, initializer: super(BinaryLayer, self).add_weight(
+                shape=shape,
+                initializer=initializer,
+                dtype=latent.dtype,
+                trainable=False,
+                autocast=False,
+                aggregation="only_first_replica",
+                name=_alpha_name(name),
+            ),
+        )
+        self._binary_weights[name] = weight
+        setattr(self, _alpha_name(name), weight.alpha)
+
+    def _scale_axes(self, name, shape):
+        """The shape in which to see a kernel, and the axes α varies on."""
+        if self.kernel_quantizer.scale == "tensor":
+            return shape, ()
+        return shape, sorted(axis % len(shape) for axis in self._kernels[name])
+
+    @property
+    def binary_weights(self):
+        """The layer's `BinaryWeight`s, by the name of the latent weight."""
+        return dict(self._binary_weights)
+
+    @property
+    def binary_kernel(self):
+        """The kernel of the forward pass: ŵ = α·sign(w)."""
+        return self._forward_weight("kernel")
+
+    def _forward_weight(self, name):
+        if not self.built:
+            raise ValueError(
+                f"Layer '{self.name}' has no weights yet: build it first."
+            )
+        if name in self._binary_weights:
+            return self._binary_weights[name].value(self.compute_dtype)
+        return ops.cast(getattr(self, name), self.compute_dtype)
+
+    def _forward_inputs(self, inputs):
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if not keras.backend.is_float_dtype(dtype):
+            raise ValueError(
+                f"Layer '{self.name}' needs floating-point inputs. "
+                f"Received: inputs of dtype {dtype}"
+            )
+        if self.input_quantizer is not None:
+            inputs = self.input_quantizer(inputs)
+        return inputs
+
+    def _bias_and_activation(self, outputs):
+        if self.bias is not None:
+            bias = self.bias
+            if getattr(self, "data_format", None) == "channels_first":
+                bias = ops.reshape(bias, (-1,) + (1,) * self.rank)
+            outputs = ops.add(outputs, bias)
+        if self.activation is not None:
+            outputs = self.activation(outputs)
+        return outputs
+
+    def enable_lora(self, *args, **kwargs):
+        raise NotImplementedError(
+            f"Layer '{self.name}' is a {type(self).__name__}: a low-rank "
+            "addition to its binary kernel would not be binary."
+        )
+
+    # Keras' Dense and Conv save the variables they know, by number, and no
+    # others. Numbering them the same way lets a file of the Keras layer be
+    # loaded; α is then mean|w|.
+    def save_own_variables(self, store):
+        for number, variable in enumerate(self._numbered_variables()):
+            store[str(number)] = variable
+        for weight in self._binary_weights.values():
+            store[weight.alpha.name] = weight.alpha
+
+    def load_own_variables(self, store):
+        variables = self._numbered_variables()
+        alphas = [weight.alpha for weight in self._binary_weights.values()]
+        found = sorted(store.keys())
+        numbers = [str(number) for number in range(len(variables))]
+        expected = sorted(numbers + [alpha.name for alpha in alphas])
+        if found not in (numbers, expected):
+            raise ValueError(
+                f"Layer '{self.name}' cannot be loaded: it has the variables "
+                f"{[v.name for v in variables + alphas]}, stored as "
+                f"{expected}. Received: a file with {found}"
+            )
+        for number, variable in enumerate(variables):
+            variable.assign(store[str(number)])
+        for weight in self._binary_weights.values():
+            if found == numbers:
+                weight.refresh()
+            else:
+                weight.alpha.assign(store[weight.alpha.name])
+
+    def _numbered_variables(self):
+        if not self.built:
+            return []
+        variables = [getattr(self, name) for name in self._kernels]
+        return variables + ([] if self.bias is None else [self.bias])
+
+    def get_config(self):
+        config = super().get_config()
+        for name in ("kernel_quantizer", "input_quantizer"):
+            config[name] = keras.saving.serialize_keras_object(
+                getattr(self, name)
+            )
+        return config
+
+
+def _alpha_name(kernel_name):
+    return kernel_name.replace("kernel", "alpha")

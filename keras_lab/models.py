@@ -1,0 +1,70 @@
+"""`LABModel`: Algorithm 1 written out as a training step."""
+
+import keras
+from keras import ops
+
+from keras_lab import backend
+from keras_lab.binary_weight import binary_weights
+
+__all__ = ["LABModel"]
+
+
+@keras.saving.register_keras_serializable(package="keras_lab")
+class LABModel(keras.Model):
+    """A `keras.Model` whose `train_step` is Algorithm 1, line by line.
+
+    Nothing needs it: a plain model with `LABAdam` follows the same trajectory
+    to the bit. It is there to be read, to be subclassed, and to log α.
+
+    Args:
+        *args, **kwargs: As in `keras.Model`.
+        log_alpha: Boolean, whether the logs hold each layer's α, under names
+            like `dense_1/alpha`; of several α, their mean. Defaults to `False`.
+
+    Example:
+
+    >>> model = keras_lab.LABModel(inputs, outputs, log_alpha=True)
+    >>> model.compile(optimizer=keras_lab.LABAdam(), loss="squared_hinge")
+    """
+
+    def __init__(self, *args, log_alpha=False, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.log_alpha = log_alpha
+
+    def train_step(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+
+        def forward():
+            y_pred = self(x, training=True)
+            loss = self.compute_loss(x, y, y_pred, sample_weight, training=True)
+            self._track_loss(loss, x)
+            return self.optimizer.scale_loss(loss), y_pred
+
+        # Lines 1-14 and 17. The α in use is a function of w^t and d^{t-1}: the
+        # optimizer left it so at the end of the last step. The gradient at ŵ is
+        # handed to w as it is.
+        weights = self.trainable_weights
+        (_, y_pred), gradients = backend.gradients(forward, weights)
+
+        # Lines 15-25: moments, curvature, weights, learning rate; and line 3
+        # of the next step, so that α is true whenever somebody looks.
+        self.optimizer.apply(gradients, weights)
+
+        logs = self.compute_metrics(x, y, y_pred, sample_weight)
+        if self.log_alpha:
+            for weight in binary_weights(self.variables):
+                logs[weight.alpha.path] = ops.mean(weight.alpha)
+        return logs
+
+    def _track_loss(self, loss, x):
+        # Where and how Keras does it: TensorFlow's graph optimizer rounds
+        # differently otherwise.
+        if backend.replicas() > 1:
+            loss = loss * backend.replicas()
+        batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(loss, sample_weight=batch_size)
+
+    def get_config(self):
+        return {**super().get_config(), "log_alpha": self.log_alpha}

@@ -1,0 +1,125 @@
+"""The paper's mathematics as pure functions of tensors.
+
+Read this next to Section 3 of "Loss-aware Binarization of Deep Networks" (Hou,
+Yao, Kwok, ICLR 2017). w is a latent weight, d ≻ 0 the diagonal of the
+approximate Hessian, α the scale, b = sign(w), and ŵ = α·b.
+
+`keep` names the axes of w along which α varies. It is empty for one α a tensor,
+the paper's choice.
+"""
+
+import math
+from typing import Any, Callable, NamedTuple
+
+from keras import ops
+
+__all__ = [
+    "Elementwise",
+    "sign",
+    "lab_scale",
+    "bwn_scale",
+    "binary_connect_scale",
+    "align_scale",
+    "binarize",
+    "sign_activation",
+]
+
+
+def sign(x):
+    """+1 where x ≥ 0 and −1 elsewhere, so sign(0) = +1; a NaN stays a NaN."""
+    return ops.where(ops.equal(x, 0), ops.ones_like(x), ops.sign(x))
+
+
+class Elementwise(NamedTuple):
+    """function(argument), not computed yet, element by element."""
+
+    function: Callable
+    argument: Any
+
+
+def lab_scale(w, d, keep=()):
+    """α = ‖d ⊙ w‖₁ / ‖d‖₁, the minimizer of Proposition 3.1.
+
+    Any positive multiple of d gives the same α, so a caller may leave out
+    factors such as the learning rate.
+
+    Args:
+        w: The latent weight.
+        d: The curvature, of the same shape: a tensor, or an `Elementwise`,
+            which spares the memory of the tensor.
+        keep: The axes along which α varies.
+    """
+    d = d if isinstance(d, Elementwise) else Elementwise(lambda x: x, d)
+    above = _sum(lambda w, x: d.function(x) * ops.abs(w), (w, d.argument), keep)
+    # Other blocks than above: XLA shares what is the same, and would store all
+    # of d to share it.
+    return above / _sum(d.function, (d.argument,), keep, blocks=8)
+
+
+def bwn_scale(w, keep=()):
+    """α = ‖w‖₁ / n: the same curvature everywhere (Equation 2, Remark 3.1)."""
+    count = math.prod(w.shape) // math.prod(w.shape[axis] for axis in keep)
+    return _sum(ops.abs, (w,), keep) / count
+
+
+def binary_connect_scale(w, keep=()):
+    """α = 1 (Equation 1, Remark 3.2)."""
+    return ops.ones([w.shape[axis] for axis in keep], dtype=w.dtype)
+
+
+def align_scale(alpha, rank, keep=()):
+    """α with an axis of length one wherever it does not vary, to meet w."""
+    shape = [1] * rank
+    for axis, length in zip(keep, alpha.shape):
+        shape[axis] = length
+    return ops.reshape(alpha, shape)
+
+
+@ops.custom_gradient
+def binarize(w, alpha):
+    """ŵ = α·sign(w), exact to the bit, in the dtype of α.
+
+    The gradient with respect to ŵ goes to w unchanged, and none goes to α
+    (Algorithm 1 updates w with ∇ℓ(ŵ)). α broadcasts against w.
+    """
+    binary = ops.where(ops.greater_equal(w, 0), alpha, -alpha)
+
+    def gradient(*args, upstream=None):
+        if upstream is None:
+            (upstream,) = args
+        return ops.cast(upstream, w.dtype), ops.zeros_like(alpha)
+
+    return binary, gradient
+
+
+@ops.custom_gradient
+def sign_activation(x):
+    """sign(x), whose gradient passes where |x| ≤ 1 (Hubara et al., 2016)."""
+
+    def gradient(*args, upstream=None):
+        if upstream is None:
+            (upstream,) = args
+        inside = ops.less_equal(ops.abs(x), 1)
+        return ops.where(inside, upstream, ops.zeros_like(upstream))
+
+    return sign(x), gradient
+
+
+def _sum(function, tensors, keep, blocks=16):
+    """Σ function(*tensors) over all axes but `keep`.
+
+    Adds up blocks of the first axis before it sums what is left of them. XLA on
+    a CPU would store function(*tensors) and then reduce it slowly; block by
+    block it is one pass over the arguments, several times faster.
+    """
+    if not keep:
+        tensors = [ops.reshape(x, (-1,)) for x in tensors]
+    rank, length = len(tensors[0].shape), tensors[0].shape[0]
+    if 0 in keep:
+        blocks = 1
+    blocks = math.gcd(length, blocks)
+    size = length // blocks
+    total = function(*(x[:size] for x in tensors))
+    for start in range(size, length, size):
+        total = total + function(*(x[start : start + size] for x in tensors))
+    return ops.sum(total, axis=[a for a in range(rank) if a not in keep])

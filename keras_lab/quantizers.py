@@ -1,0 +1,137 @@
+"""Which scale a latent weight gets, and how inputs are binarized.
+
+A kernel quantizer chooses α for ŵ = α·sign(w); an input quantizer maps the
+inputs of a layer. Both are small serializable objects, so that a layer's config
+names them and a saved model brings them back.
+"""
+
+import keras
+
+from keras_lab import ops
+
+__all__ = ["KernelQuantizer", "LAB", "BWN", "BinaryConnect", "SignActivation"]
+
+register = keras.saving.register_keras_serializable(package="keras_lab")
+
+
+class KernelQuantizer:
+    """Chooses the scale α of a binary weight ŵ = α·sign(w).
+
+    Args:
+        scale: `"tensor"` for one α a weight tensor, the paper's choice, or
+            `"channel"` for one α an output channel, by the same formula.
+    """
+
+    needs_curvature = False
+
+    def __init__(self, scale="tensor"):
+        if scale not in ("tensor", "channel"):
+            raise ValueError(
+                "`scale` must be 'tensor' or 'channel'. "
+                f"Received: scale={scale!r}"
+            )
+        self.scale = scale
+
+    def compute_scale(self, w, d=None, keep=()):
+        """α for the latent weight w.
+
+        Args:
+            w: The latent weight.
+            d: Its curvature, a tensor of the same shape or a
+                `keras_lab.ops.Elementwise`; `None` where it is not known.
+            keep: The axes of w along which α varies.
+        """
+        raise NotImplementedError
+
+    def get_config(self):
+        return {"scale": self.scale}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+@register
+class LAB(KernelQuantizer):
+    """Loss-aware binarization: α = ‖d ⊙ w‖₁ / ‖d‖₁ (Proposition 3.1).
+
+    The curvature d comes from `keras_lab.LABAdam`. Without one it is taken to
+    be uniform, and LAB is BWN (Remark 3.1).
+
+    Args:
+        scale: `"tensor"` or `"channel"`, see `KernelQuantizer`.
+    """
+
+    needs_curvature = True
+
+    def compute_scale(self, w, d=None, keep=()):
+        if d is None:
+            return ops.bwn_scale(w, keep)
+        return ops.lab_scale(w, d, keep)
+
+
+@register
+class BWN(KernelQuantizer):
+    """Binary-Weight-Network: α = mean|w| (Rastegari et al., 2016).
+
+    Args:
+        scale: `"tensor"` or `"channel"`, see `KernelQuantizer`.
+    """
+
+    def compute_scale(self, w, d=None, keep=()):
+        return ops.bwn_scale(w, keep)
+
+
+@register
+class BinaryConnect(KernelQuantizer):
+    """BinaryConnect: α = 1 (Courbariaux et al., 2015), deterministic.
+
+    Args:
+        scale: `"tensor"` or `"channel"`, see `KernelQuantizer`.
+    """
+
+    def compute_scale(self, w, d=None, keep=()):
+        return ops.binary_connect_scale(w, keep)
+
+
+@register
+class SignActivation:
+    """sign(x) in {−1, +1}; the gradient passes where |x| ≤ 1."""
+
+    def __call__(self, x):
+        return ops.sign_activation(x)
+
+    def get_config(self):
+        return {}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+def get_kernel_quantizer(identifier):
+    """The kernel quantizer that a layer's argument means."""
+    known = {"lab": LAB, "bwn": BWN, "binary_connect": BinaryConnect}
+    return _get("kernel_quantizer", identifier, known, KernelQuantizer)
+
+
+def get_input_quantizer(identifier):
+    """The input quantizer that a layer's argument means."""
+    return _get(
+        "input_quantizer", identifier, {"sign": SignActivation}, SignActivation
+    )
+
+
+def _get(argument, identifier, known, base):
+    if isinstance(identifier, dict):
+        identifier = keras.saving.deserialize_keras_object(identifier)
+    if isinstance(identifier, str) and identifier in known:
+        return known[identifier]()
+    if identifier is None or isinstance(identifier, base):
+        return identifier
+    names = ", ".join(repr(name) for name in known)
+    raise ValueError(
+        f"`{argument}` must be None, {names} or a "
+        f"`keras_lab.quantizers.{base.__name__}` object. "
+        f"Received: {argument}={identifier!r}"
+    )

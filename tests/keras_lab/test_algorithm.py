@@ -1,0 +1,154 @@
+"""Algorithm 1, step by step, against the float64 oracle."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_lab
+from tests.keras_lab import oracle
+
+STEPS = 50
+# A power of two, so that Keras keeps it exactly in its float32 variable.
+RATE = 2.0**-7
+
+
+class HalvesEvery20Steps(keras.optimizers.schedules.LearningRateSchedule):
+    def __call__(self, step):
+        return RATE * 0.5 ** keras.ops.floor(keras.ops.cast(step, "float64") / 20)
+
+
+def dense_network(dtype, model=keras.Model):
+    inputs = keras.Input((20,), dtype=dtype)
+    x = inputs
+    for units in (16, 12, 10):
+        x = keras_lab.BinaryDense(units, use_bias=False, dtype=dtype)(x)
+        x = keras.layers.ReLU(dtype=dtype)(x) if units > 10 else x
+    layers = [oracle.Dense(), oracle.ReLU(), oracle.Dense(), oracle.ReLU()]
+    return model(inputs, x), [*layers, oracle.Dense()]
+
+
+def conv_network(dtype, model=keras.Model):
+    inputs = keras.Input((6, 5, 2), dtype=dtype)
+    options = {"use_bias": False, "dtype": dtype}
+    x = keras_lab.BinaryConv2D(4, 3, padding="same", **options)(inputs)
+    x = keras.layers.ReLU(dtype=dtype)(x)
+    x = keras_lab.BinaryConv2D(3, (3, 1), padding="same", **options)(x)
+    x = keras.layers.ReLU(dtype=dtype)(x)
+    x = keras.layers.Flatten(dtype=dtype)(x)
+    x = keras_lab.BinaryDense(10, **options)(x)
+    layers = [oracle.Conv2D(), oracle.ReLU(), oracle.Conv2D(), oracle.ReLU()]
+    return model(inputs, x), [*layers, oracle.Flatten(), oracle.Dense()]
+
+
+NETWORKS = {"dense": dense_network, "conv": conv_network}
+
+
+def batches(rng, model):
+    x = rng.normal(size=(STEPS, 8, *model.input_shape[1:]))
+    labels = rng.integers(0, 10, (STEPS, 8, 1))
+    return x, np.where(labels == np.arange(10), 1.0, -1.0)
+
+
+def train_in_loop(model, x, y, after_step):
+    loss_function = model.loss
+    for batch_x, batch_y in zip(x, y):
+        with tf.GradientTape() as tape:
+            loss = loss_function(batch_y, model(batch_x, training=True))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        model.optimizer.apply_gradients(
+            zip(gradients, model.trainable_variables)
+        )
+        after_step()
+
+
+def train_with_fit(model, x, y, after_step):
+    callback = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: after_step()
+    )
+    data = tf.data.Dataset.from_tensor_slices((x, y))
+    model.fit(data, callbacks=[callback], verbose=0)
+
+
+def run(network, dtype, learning_rate, model, train, rng):
+    model, layers = NETWORKS[network](dtype, model)
+    optimizer = keras_lab.LABAdam(learning_rate)
+    model.compile(optimizer, keras.losses.SquaredHinge(dtype=dtype))
+    x, y = batches(rng, model)
+    binary = [layer for layer in model.layers if hasattr(layer, "alpha")]
+    reference = oracle.Algorithm1(layers, [layer.kernel for layer in binary])
+    seen = []
+
+    def after_step():
+        seen.append(
+            [(layer.kernel.numpy(), layer.alpha.numpy()) for layer in binary]
+        )
+
+    train(model, x.astype(dtype), y.astype(dtype), after_step)
+    assert len(seen) == STEPS
+    for step, state in enumerate(seen):
+        rate = float(learning_rate(step)) if callable(learning_rate) else RATE
+        reference.step(x[step], y[step], rate)
+        yield state, reference
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("rate", [RATE, HalvesEvery20Steps()])
+@pytest.mark.parametrize(
+    ("model", "train"),
+    [(keras.Model, train_with_fit), (keras_lab.LABModel, train_with_fit),
+     (keras.Model, train_in_loop)],
+    ids=["fit", "LABModel", "loop"],
+)
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-9), ("float32", 1e-5)]
+)
+def test_training_follows_algorithm_1_at_every_step(
+    rng, network, rate, model, train, dtype, tolerance
+):
+    for state, reference in run(network, dtype, rate, model, train, rng):
+        expected = zip(state, reference.w, reference.alphas())
+        for (w, alpha), expected_w, expected_alpha in expected:
+            error = np.linalg.norm(w - expected_w) / np.linalg.norm(expected_w)
+            assert error <= tolerance
+            np.testing.assert_allclose(alpha, expected_alpha, rtol=tolerance)
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_lab_model_follows_the_same_trajectory_to_the_bit(jit_compile):
+    results = []
+    for model_class in (keras.Model, keras_lab.LABModel):
+        keras.utils.set_random_seed(3)
+        model, _ = dense_network("float32", model_class)
+        model.compile(
+            keras_lab.LABAdam(0.01), "squared_hinge", jit_compile=jit_compile
+        )
+        x, y = batches(np.random.default_rng(3), model)
+        x, y = x.reshape(-1, 20), y.reshape(-1, 10)
+        history = model.fit(x, y, batch_size=32, epochs=3, verbose=0)
+        results.append((model.get_weights(), history.history["loss"]))
+    for plain, written_out in zip(results[0][0], results[1][0]):
+        np.testing.assert_array_equal(plain, written_out)
+    assert results[0][1] == results[1][1]
+
+
+def test_lab_model_logs_alpha_on_request(rng):
+    model, _ = dense_network("float32")
+    model = keras_lab.LABModel(model.inputs, model.outputs, log_alpha=True)
+    model.compile(keras_lab.LABAdam(0.01), "squared_hinge")
+    x, y = batches(rng, model)
+    logs = model.fit(x[0], y[0], verbose=0).history
+    for layer in model.layers:
+        if hasattr(layer, "alpha"):
+            assert logs[layer.alpha.path] == [float(layer.alpha)]
+    restored = keras_lab.LABModel.from_config(model.get_config())
+    assert restored.log_alpha
+
+
+def test_alpha_of_the_first_step_is_the_mean_of_absolute_weights():
+    model, _ = dense_network("float32")
+    for layer in model.layers:
+        if hasattr(layer, "alpha"):
+            np.testing.assert_allclose(
+                layer.alpha, np.mean(np.abs(layer.kernel)), rtol=1e-6
+            )

@@ -1,0 +1,157 @@
+"""The statements of the paper's Section 3, on random cases."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_lab import ops
+
+
+def objective(w, d, alpha, b):
+    """The proximal objective of Proposition 3.1 up to a constant."""
+    return np.sum(d * (alpha * b - w) ** 2)
+
+
+def random_case(rng, shape):
+    w = rng.normal(size=shape) * rng.choice([0.01, 1.0, 30.0])
+    d = rng.gamma(0.5, size=shape) + 1e-3
+    return w, d
+
+
+@pytest.mark.parametrize("n", range(1, 11))
+def test_proposition_1_no_binary_weight_beats_the_closed_form(rng, n):
+    for _ in range(3):
+        w, d = random_case(rng, n)
+        alpha = float(ops.lab_scale(w, d))
+        best = objective(w, d, alpha, np.asarray(ops.sign(w)))
+        grid = np.linspace(1e-6, 3 * np.abs(w).max(), 400)[:, None]
+        for b in itertools.product([-1.0, 1.0], repeat=n):
+            others = np.sum(d * (grid * np.array(b) - w) ** 2, axis=1)
+            assert others.min() >= best * (1 - 1e-9)
+
+
+def test_proposition_1_holds_for_each_channel(rng):
+    w, d = random_case(rng, (7, 4))
+    alphas = np.asarray(ops.lab_scale(w, d, keep=(1,)))
+    for alpha, w, d in zip(alphas, w.T, d.T):
+        best = objective(w, d, alpha, oracle_sign(w))
+        grid = np.linspace(1e-3, 4, 400)[:, None] * alpha
+        for b in itertools.product([-1.0, 1.0], repeat=7):
+            others = np.sum(d * (grid * np.array(b) - w) ** 2, axis=1)
+            assert others.min() >= best * (1 - 1e-9)
+
+
+def oracle_sign(w):
+    return np.where(w >= 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "keep"),
+    [((5,), ()), ((16, 3), ()), ((48, 5), (1,)), ((3, 3, 2, 4), (3,)),
+     ((3, 3, 2, 4), (2, 3)), ((3, 3, 4, 2), (2,)), ((32, 4, 6), (1,)),
+     ((17, 13), ()), ((1, 1), (0, 1))],
+)
+def test_scales_equal_the_formula_for_any_shape_and_axes(rng, shape, keep):
+    w, d = random_case(rng, shape)
+    axes = tuple(a for a in range(len(shape)) if a not in keep)
+    lab = np.sum(d * np.abs(w), axis=axes) / np.sum(d, axis=axes)
+    lazy = ops.Elementwise(lambda x: keras.ops.sqrt(x), d**2)
+    np.testing.assert_allclose(ops.lab_scale(w, d, keep), lab, rtol=1e-12)
+    np.testing.assert_allclose(ops.lab_scale(w, lazy, keep), lab, rtol=1e-12)
+    np.testing.assert_allclose(
+        ops.bwn_scale(w, keep), np.mean(np.abs(w), axis=axes), rtol=1e-12
+    )
+    one = np.asarray(ops.binary_connect_scale(w, keep))
+    np.testing.assert_array_equal(one, np.ones(lab.shape))
+
+
+def test_remark_1_uniform_curvature_gives_bwn(rng):
+    w, _ = random_case(rng, (20, 3))
+    for curvature in (1e-8, 1.0, 1e6):
+        d = np.full_like(w, curvature)
+        np.testing.assert_allclose(
+            ops.lab_scale(w, d), ops.bwn_scale(w), rtol=1e-12
+        )
+
+
+def test_remark_2_a_scale_of_one_gives_binary_connect(rng):
+    w, _ = random_case(rng, (20, 3))
+    scale = ops.binary_connect_scale(tf.constant(w))
+    binary = ops.binarize(tf.constant(w), scale)
+    np.testing.assert_array_equal(binary, oracle_sign(w))
+
+
+def test_the_scale_does_not_change_with_the_unit_of_the_curvature(rng):
+    w, d = random_case(rng, (50,))
+    np.testing.assert_allclose(
+        ops.lab_scale(w, d * 1e7), ops.lab_scale(w, d), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (3, 3), (5, 17), (64, 64)])
+def test_proposition_2_the_largest_singular_value_is_at_least_sqrt_n(rng, m, n):
+    for _ in range(20):
+        w = np.asarray(ops.sign(rng.normal(size=(m, n))))
+        assert np.linalg.svd(w, compute_uv=False)[0] >= np.sqrt(n) * (1 - 1e-12)
+
+
+def test_theorem_1_the_loss_falls_and_converges_where_d_exceeds_beta(rng):
+    n = 12
+    a = rng.normal(size=(n, n))
+    hessian = a @ a.T
+    beta = np.linalg.eigvalsh(hessian)[-1]
+    target = rng.normal(size=n)
+
+    def loss(w):
+        return 0.5 * (w - target) @ hessian @ (w - target)
+
+    d = beta * (1.01 + rng.random(n))
+    binary = 0.3 * oracle_sign(rng.normal(size=n))
+    losses = [loss(binary)]
+    for _ in range(300):
+        w = binary - hessian @ (binary - target) / d
+        alpha = ops.lab_scale(w, d)
+        binary = np.asarray(ops.binarize(tf.constant(w), alpha))
+        losses.append(loss(binary))
+    assert np.all(np.diff(losses) <= 1e-9 * losses[0])
+    assert losses[-2] - losses[-1] <= 1e-9 * losses[0]
+    assert losses[-1] < losses[0]
+
+
+def test_sign_of_zero_is_plus_one_and_a_nan_stays():
+    x = np.array([-2.0, -0.0, 0.0, 1e-37, -1e-37, np.nan], "float32")
+    expected = np.array([-1, 1, 1, 1, -1, np.nan], "float32")
+    np.testing.assert_array_equal(ops.sign(tf.constant(x)), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_the_forward_value_is_exactly_plus_or_minus_alpha(rng, dtype):
+    w = tf.constant(rng.normal(size=(30, 30)), "float32")
+    alpha = tf.cast(0.1234567, dtype)
+    binary = ops.binarize(w, alpha)
+    assert binary.dtype == dtype
+    expected = np.where(w.numpy() >= 0, alpha.numpy(), -alpha.numpy())
+    np.testing.assert_array_equal(binary.numpy(), expected)
+
+
+def test_the_gradient_at_w_is_the_gradient_at_the_binary_weight(rng):
+    w = tf.Variable(rng.normal(size=(6, 5)).astype("float32") * 3)
+    alpha = tf.Variable(0.37)
+    upstream = rng.normal(size=(6, 5)).astype("float32")
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(ops.binarize(w, alpha) * upstream)
+    to_w, to_alpha = tape.gradient(loss, [w, alpha])
+    np.testing.assert_array_equal(to_w, upstream)
+    assert to_alpha is None or to_alpha.numpy() == 0
+
+
+def test_the_gradient_of_a_sign_activation_passes_up_to_one():
+    x = tf.Variable([-1.5, -1.0, -0.3, 0.0, 1.0, 1.0001])
+    with tf.GradientTape() as tape:
+        y = ops.sign_activation(x)
+        loss = tf.reduce_sum(y * [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    np.testing.assert_array_equal(y, [-1, -1, -1, 1, 1, 1])
+    np.testing.assert_array_equal(tape.gradient(loss, x), [0, 2, 3, 4, 5, 0])
