@@ -1,4 +1,4 @@
-"""What every benchmark shares: interleaved timing, and a JSON beside a table."""
+"""What every benchmark shares: interleaved timing, and results as JSON."""
 
 import datetime
 import importlib.metadata

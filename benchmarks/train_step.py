@@ -3,11 +3,17 @@
     python -m benchmarks.train_step
 
 Two networks of the paper: the MNIST MLP 784-2048-2048-2048-10 at batch 100, and
-the SVHN convolution network with K=32 at batch 50, both with batch norm.
+the SVHN convolution network with K=32 at batch 50, both with batch norm. Each
+with the system's memory allocator and with TensorFlow's own
+(TF_CPU_ALLOCATOR_USE_BFC=1), for the binary and for the float network alike.
 """
 
 import argparse
+import json
 import os
+import subprocess
+import sys
+import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -19,7 +25,9 @@ import keras_lab
 from benchmarks import harness
 
 SCHEMES = {"lab": "lab", "bwn": "bwn", "binary_connect": "binary_connect"}
-LIMITS = {"mlp": 1.10, "conv": 1.15}
+# Either glibc's malloc, which gives blocks of more than 32 MB back to the
+# system after each step, or TensorFlow's own, which keeps them.
+ALLOCATORS = {"system": "0", "bfc": "1"}
 
 
 def mlp(scheme):
@@ -67,8 +75,8 @@ def stepper(network, scheme, jit_compile, steps):
     make, batch = NETWORKS[network]
     keras.utils.set_random_seed(1)
     model = make(scheme)
-    optimizer = keras.optimizers.Adam if scheme == "keras" else None
-    optimizer = (optimizer or keras_lab.LABAdam)(0.001)
+    adam = keras.optimizers.Adam if scheme == "keras" else keras_lab.LABAdam
+    optimizer = adam(0.001)
     model.compile(optimizer, "squared_hinge", jit_compile=jit_compile)
     rng = np.random.default_rng(1)
     x = rng.normal(size=(batch, *model.input_shape[1:])).astype("float32")
@@ -86,51 +94,104 @@ def stepper(network, scheme, jit_compile, steps):
     return run
 
 
-def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=4, help="steps a round")
-    parser.add_argument("--networks", nargs="+", choices=NETWORKS,
-                        default=list(NETWORKS))
-    parser.add_argument("--schemes", nargs="+", choices=SCHEMES,
-                        default=["lab"])
-    parser.add_argument("--output", default=harness.RESULTS / "train_step.json")
-    arguments = parser.parse_args(argv)
-
+def measure(arguments):
+    """The rows of one process, which has one memory allocator."""
     rows = []
     for network in arguments.networks:
         for jit_compile in (True, False):
-            print(f"{network}, jit_compile={jit_compile}", flush=True)
+            print(
+                f"{network}, jit_compile={jit_compile}, "
+                f"{arguments.allocator} allocator",
+                flush=True,
+            )
             runs = {
                 scheme: stepper(network, scheme, jit_compile, arguments.steps)
                 for scheme in ["keras", *arguments.schemes]
             }
             seconds = harness.interleave(runs, arguments.rounds)
             for scheme in arguments.schemes:
-                rows.append({
-                    "network": network,
-                    "jit_compile": jit_compile,
-                    "scheme": scheme,
-                    "ratio": harness.ratio(seconds, scheme, "keras"),
-                    "optimizer_memory_ratio":
-                        runs[scheme].bytes / runs["keras"].bytes,
-                    "seconds": {k: seconds[k] for k in ("keras", scheme)},
-                })
+                rows.append(
+                    {
+                        "network": network,
+                        "jit_compile": jit_compile,
+                        "allocator": arguments.allocator,
+                        "scheme": scheme,
+                        "ratio": harness.ratio(seconds, scheme, "keras"),
+                        "optimizer_memory_ratio": runs[scheme].bytes
+                        / runs["keras"].bytes,
+                        "seconds": {k: seconds[k] for k in ("keras", scheme)},
+                    }
+                )
             keras.backend.clear_session()
+    return rows
 
-    print("\n| network | jit | scheme | step / Keras float | quartiles "
-          "| optimizer memory / Adam |\n|---|---|---|---|---|---|")
+
+def table(rows):
+    lines = [
+        "| network | jit_compile | allocator | scheme | step / Keras float "
+        "| quartiles | optimizer memory / Adam |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for row in rows:
         low, high = row["ratio"]["quartiles"]
-        print(f"| {row['network']} | {row['jit_compile']} | {row['scheme']} | "
-              f"{row['ratio']['median']:.3f} | {low:.3f}–{high:.3f} | "
-              f"{row['optimizer_memory_ratio']:.4f} |")
-    harness.write_json(arguments.output, {
-        "benchmark": "train_step",
-        "configuration": {"rounds": arguments.rounds, "steps_a_round": arguments.steps},
-        "environment": harness.environment(),
-        "rows": rows,
-    })
+        lines.append(
+            f"| {row['network']} | {row['jit_compile']} | {row['allocator']} "
+            f"| {row['scheme']} | {row['ratio']['median']:.2f} "
+            f"| {low:.2f}–{high:.2f} | {row['optimizer_memory_ratio']:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    add = parser.add_argument
+    add("--rounds", type=int, default=25)
+    add("--steps", type=int, default=4, help="steps a round")
+    add("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
+    add("--schemes", nargs="+", choices=SCHEMES, default=["lab"])
+    add("--allocator", choices=[*ALLOCATORS, "both"], default="both")
+    add("--output", default=str(harness.RESULTS / "train_step.json"))
+    arguments = parser.parse_args(argv)
+    if arguments.rounds < 2 or arguments.steps < 1:
+        parser.error(
+            "--rounds must be at least 2 and --steps at least 1. Received: "
+            f"--rounds {arguments.rounds} --steps {arguments.steps}"
+        )
+    return arguments
+
+
+def main(argv=None):
+    arguments = parse(argv)
+    if arguments.allocator == "both":
+        # TensorFlow chooses its allocator once a process.
+        rows = []
+        for name, value in ALLOCATORS.items():
+            with tempfile.TemporaryDirectory() as folder:
+                output = os.path.join(folder, "rows.json")
+                options = [*(argv or sys.argv[1:]), "--allocator", name]
+                options += ["--output", output]
+                subprocess.run(
+                    [sys.executable, "-m", "benchmarks.train_step", *options],
+                    env={**os.environ, "TF_CPU_ALLOCATOR_USE_BFC": value},
+                    check=True,
+                )
+                with open(output) as file:
+                    rows += json.load(file)["rows"]
+    else:
+        rows = measure(arguments)
+    print("\n" + table(rows))
+    harness.write_json(
+        arguments.output,
+        {
+            "benchmark": "train_step",
+            "configuration": {
+                "rounds": arguments.rounds,
+                "steps_a_round": arguments.steps,
+            },
+            "environment": harness.environment(),
+            "rows": rows,
+        },
+    )
     print(f"\nwrote {arguments.output}")
 
 

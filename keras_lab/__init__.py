@@ -14,19 +14,33 @@ if _keras.config.backend() != "tensorflow":
         f"Received: KERAS_BACKEND={_keras.config.backend()}"
     )
 
-from keras_lab import constraints, layers, ops, quantizers  # noqa: E402
-from keras_lab.layers import *  # noqa: E402, F403
-from keras_lab.models import LABModel  # noqa: E402
-from keras_lab.optimizers import LABAdam  # noqa: E402
-
-__version__ = "0.1.0"
+from keras_lab import constraints, layers, ops, quantizers
+from keras_lab.layers import (
+    BinaryConv1D,
+    BinaryConv2D,
+    BinaryConv2DTranspose,
+    BinaryConv3D,
+    BinaryDense,
+    BinaryDepthwiseConv2D,
+    BinarySeparableConv2D,
+)
+from keras_lab.models import LABModel
+from keras_lab.optimizers import LABAdam
+from keras_lab.version import __version__
 
 __all__ = [
+    "BinaryConv1D",
+    "BinaryConv2D",
+    "BinaryConv2DTranspose",
+    "BinaryConv3D",
+    "BinaryDense",
+    "BinaryDepthwiseConv2D",
+    "BinarySeparableConv2D",
     "LABAdam",
     "LABModel",
+    "__version__",
     "constraints",
     "layers",
     "ops",
     "quantizers",
-    *layers.__all__,
 ]

@@ -6,9 +6,7 @@ TensorFlow is imported when they run, not when the package is imported.
 __all__ = ["adam_update", "gradients", "replicas"]
 
 
-def adam_update(
-    variable, m, v, v_max, *, gradient, rate, betas, epsilon
-):
+def adam_update(variable, m, v, v_max, *, gradient, rate, betas, epsilon):
     """One step of Adam, in one pass over the variables.
 
         m ← β₁m + (1−β₁)g,   v ← β₂v + (1−β₂)g²,   w ← w − rate·m / (√v + ε)
@@ -34,9 +32,7 @@ def adam_update(
     if v_max is None:
         tf.raw_ops.ResourceApplyAdam(**arguments)
     else:
-        tf.raw_ops.ResourceApplyAdamWithAmsgrad(
-            vhat=v_max.handle, **arguments
-        )
+        tf.raw_ops.ResourceApplyAdamWithAmsgrad(vhat=v_max.handle, **arguments)
 
 
 def gradients(loss_function, variables):
@@ -53,4 +49,3 @@ def replicas():
     import tensorflow as tf
 
     return tf.distribute.get_strategy().num_replicas_in_sync
-

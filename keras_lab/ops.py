@@ -9,18 +9,19 @@ the paper's choice.
 """
 
 import math
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from keras import ops
 
 __all__ = [
     "Elementwise",
-    "sign",
-    "lab_scale",
-    "bwn_scale",
-    "binary_connect_scale",
     "align_scale",
     "binarize",
+    "binary_connect_scale",
+    "bwn_scale",
+    "lab_scale",
+    "sign",
     "sign_activation",
 ]
 

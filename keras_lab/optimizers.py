@@ -45,8 +45,8 @@ class LABAdam(keras.optimizers.Adam):
     - `amsgrad`: d uses the maximum of the second moments, as the update does.
     - `use_ema`: α follows the weights in use. When Keras overwrites them with
       their averages (every `ema_overwrite_frequency` steps, or at the end of
-      `fit`) α is that of the averages. `keras.callbacks.SwapEMAWeights` does not
-      tell the optimizer, and α stays that of the weights before the swap.
+      `fit`) α is that of the averages. `keras.callbacks.SwapEMAWeights` tells
+      nobody: α stays that of the weights before the swap.
 
     Args:
         learning_rate: As in Keras. Defaults to `0.001`.

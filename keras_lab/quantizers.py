@@ -9,7 +9,7 @@ import keras
 
 from keras_lab import ops
 
-__all__ = ["KernelQuantizer", "LAB", "BWN", "BinaryConnect", "SignActivation"]
+__all__ = ["BWN", "LAB", "BinaryConnect", "KernelQuantizer", "SignActivation"]
 
 register = keras.saving.register_keras_serializable(package="keras_lab")
 

@@ -149,40 +149,25 @@ class BinaryLayer:
             "addition to its binary kernel would not be binary."
         )
 
-    # Keras' Dense and Conv save the variables they know, by number, and no
-    # others. Numbering them the same way lets a file of the Keras layer be
-    # loaded; α is then mean|w|.
+    # Keras' Dense and Conv save the variables they know of, and no others.
     def save_own_variables(self, store):
-        for number, variable in enumerate(self._numbered_variables()):
-            store[str(number)] = variable
-        for weight in self._binary_weights.values():
-            store[weight.alpha.name] = weight.alpha
+        for variable in self._own_variables():
+            store[variable.name] = variable
 
     def load_own_variables(self, store):
-        variables = self._numbered_variables()
-        alphas = [weight.alpha for weight in self._binary_weights.values()]
-        found = sorted(store.keys())
-        numbers = [str(number) for number in range(len(variables))]
-        expected = sorted(numbers + [alpha.name for alpha in alphas])
-        if found not in (numbers, expected):
+        variables = {v.name: v for v in self._own_variables()}
+        if set(store.keys()) != set(variables):
             raise ValueError(
-                f"Layer '{self.name}' cannot be loaded: it has the variables "
-                f"{[v.name for v in variables + alphas]}, stored as "
-                f"{expected}. Received: a file with {found}"
+                f"Layer '{self.name}' has the variables {sorted(variables)}. "
+                f"Received: a file with {sorted(store.keys())}"
             )
-        for number, variable in enumerate(variables):
-            variable.assign(store[str(number)])
-        for weight in self._binary_weights.values():
-            if found == numbers:
-                weight.refresh()
-            else:
-                weight.alpha.assign(store[weight.alpha.name])
+        for name, variable in variables.items():
+            variable.assign(store[name])
 
-    def _numbered_variables(self):
-        if not self.built:
-            return []
-        variables = [getattr(self, name) for name in self._kernels]
-        return variables + ([] if self.bias is None else [self.bias])
+    def _own_variables(self):
+        names = [*self._kernels, "bias", *map(_alpha_name, self._kernels)]
+        variables = [getattr(self, name, None) for name in names]
+        return [variable for variable in variables if variable is not None]
 
     def get_config(self):
         config = super().get_config()

@@ -13,10 +13,10 @@ from keras_lab.layers.base import BinaryLayer
 __all__ = [
     "BinaryConv1D",
     "BinaryConv2D",
+    "BinaryConv2DTranspose",
     "BinaryConv3D",
     "BinaryDepthwiseConv2D",
     "BinarySeparableConv2D",
-    "BinaryConv2DTranspose",
 ]
 
 register = keras.saving.register_keras_serializable(package="keras_lab")

@@ -41,6 +41,4 @@ class BinaryDense(BinaryLayer, keras.layers.Dense):
 
     def call(self, inputs, training=None):
         inputs = self._forward_inputs(inputs)
-        return self._bias_and_activation(
-            ops.matmul(inputs, self.binary_kernel)
-        )
+        return self._bias_and_activation(ops.matmul(inputs, self.binary_kernel))

@@ -26,7 +26,12 @@ class Conv2D:
     def forward(self, x, w):
         height, width = w.shape[:2]
         top, left = (height - 1) // 2, (width - 1) // 2
-        pad = ((0, 0), (top, height - 1 - top), (left, width - 1 - left), (0, 0))
+        pad = (
+            (0, 0),
+            (top, height - 1 - top),
+            (left, width - 1 - left),
+            (0, 0),
+        )
         self.shape, self.origin, self.w = x.shape, (top, left), w
         self.padded = np.pad(x, pad)
         rows, columns = x.shape[1:3]
@@ -109,7 +114,9 @@ class Algorithm1:
                 g = layer.backward(g)
         for i, gradient in enumerate(gradients):
             self.m[i] = self.beta_1 * self.m[i] + (1 - self.beta_1) * gradient
-            self.v[i] = self.beta_2 * self.v[i] + (1 - self.beta_2) * gradient**2
+            self.v[i] = (
+                self.beta_2 * self.v[i] + (1 - self.beta_2) * gradient**2
+            )
             m_hat = self.m[i] / (1 - self.beta_1**self.t)
             v_hat = self.v[i] / (1 - self.beta_2**self.t)
             self.d[i] = (self.epsilon + np.sqrt(v_hat)) / learning_rate

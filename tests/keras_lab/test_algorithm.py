@@ -15,7 +15,9 @@ RATE = 2.0**-7
 
 class HalvesEvery20Steps(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step):
-        return RATE * 0.5 ** keras.ops.floor(keras.ops.cast(step, "float64") / 20)
+        return RATE * 0.5 ** keras.ops.floor(
+            keras.ops.cast(step, "float64") / 20
+        )
 
 
 def dense_network(dtype, model=keras.Model):
@@ -96,8 +98,11 @@ def run(network, dtype, learning_rate, model, train, rng):
 @pytest.mark.parametrize("rate", [RATE, HalvesEvery20Steps()])
 @pytest.mark.parametrize(
     ("model", "train"),
-    [(keras.Model, train_with_fit), (keras_lab.LABModel, train_with_fit),
-     (keras.Model, train_in_loop)],
+    [
+        (keras.Model, train_with_fit),
+        (keras_lab.LABModel, train_with_fit),
+        (keras.Model, train_in_loop),
+    ],
     ids=["fit", "LABModel", "loop"],
 )
 @pytest.mark.parametrize(

@@ -34,9 +34,9 @@ def test_proposition_1_no_binary_weight_beats_the_closed_form(rng, n):
 
 
 def test_proposition_1_holds_for_each_channel(rng):
-    w, d = random_case(rng, (7, 4))
-    alphas = np.asarray(ops.lab_scale(w, d, keep=(1,)))
-    for alpha, w, d in zip(alphas, w.T, d.T):
+    kernel, curvature = random_case(rng, (7, 4))
+    alphas = np.asarray(ops.lab_scale(kernel, curvature, keep=(1,)))
+    for alpha, w, d in zip(alphas, kernel.T, curvature.T):
         best = objective(w, d, alpha, oracle_sign(w))
         grid = np.linspace(1e-3, 4, 400)[:, None] * alpha
         for b in itertools.product([-1.0, 1.0], repeat=7):
@@ -50,9 +50,17 @@ def oracle_sign(w):
 
 @pytest.mark.parametrize(
     ("shape", "keep"),
-    [((5,), ()), ((16, 3), ()), ((48, 5), (1,)), ((3, 3, 2, 4), (3,)),
-     ((3, 3, 2, 4), (2, 3)), ((3, 3, 4, 2), (2,)), ((32, 4, 6), (1,)),
-     ((17, 13), ()), ((1, 1), (0, 1))],
+    [
+        ((5,), ()),
+        ((16, 3), ()),
+        ((48, 5), (1,)),
+        ((3, 3, 2, 4), (3,)),
+        ((3, 3, 2, 4), (2, 3)),
+        ((3, 3, 4, 2), (2,)),
+        ((32, 4, 6), (1,)),
+        ((17, 13), ()),
+        ((1, 1), (0, 1)),
+    ],
 )
 def test_scales_equal_the_formula_for_any_shape_and_axes(rng, shape, keep):
     w, d = random_case(rng, shape)
