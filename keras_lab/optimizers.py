@@ -121,29 +121,36 @@ class LABAdam(keras.optimizers.Adam):
         """d = (ε + √v̂) / η, after the steps taken so far."""
         v = self.velocity(variable)
         direction = self._curvature_direction(v)
-        rate = ops.cast(self.learning_rate, v.dtype)
-        rate = rate * self._correction(self.iterations, v.dtype)
-        return direction.function(v) / rate
+        correction = self._correction(self.iterations, v.dtype)
+        rate = ops.cast(self.learning_rate, correction.dtype) * correction
+        return direction.function(v) / ops.cast(rate, v.dtype)
 
     def update_step(self, gradient, variable, learning_rate):
         dtype = keras.backend.standardize_dtype(variable.dtype)
         index = self._get_variable_index(variable)
-        step = self.iterations + 1
+        m, v = self._momentums[index], self._velocities[index]
         g = ops.convert_to_tensor(gradient, dtype=dtype, sparse=False)
         g = ops.where(ops.isfinite(ops.square(g)), g, ops.zeros((), dtype))
+
+        step = self.iterations + 1
         correction = self._correction(step, dtype)
-        rate = ops.cast(learning_rate, dtype) * correction
-        rate = rate / _unbias(self.beta_1, step, dtype)
-        backend.adam_update(
-            variable,
-            self._momentums[index],
-            self._velocities[index],
-            self._velocity_hats[index] if self.amsgrad else None,
-            gradient=g,
-            rate=rate,
-            betas=(self.beta_1, self.beta_2),
-            epsilon=self.epsilon * correction,
-        )
+        rate = ops.cast(learning_rate, correction.dtype) * correction
+        rate = ops.cast(rate / _unbias(self.beta_1, step, dtype), dtype)
+        epsilon = ops.cast(self.epsilon * correction, dtype)
+
+        # TensorFlow's own kernel of AMSGrad is unknown to XLA, and in a half
+        # 0.999 is one.
+        if not self.amsgrad and dtype in ("float32", "float64"):
+            betas = (self.beta_1, self.beta_2)
+            backend.adam_update(variable, m, v, g, rate, betas, epsilon)
+            return
+        self.assign_add(m, (g - m) * (1 - self.beta_1))
+        self.assign_add(v, (ops.square(g) - v) * (1 - self.beta_2))
+        if self.amsgrad:
+            v_max = self._velocity_hats[index]
+            self.assign(v_max, ops.maximum(v_max, v))
+            v = v_max
+        self.assign_sub(variable, rate * m / (ops.sqrt(v) + epsilon))
 
     def apply(self, grads, trainable_variables=None):
         if trainable_variables is not None:
@@ -175,7 +182,9 @@ class LABAdam(keras.optimizers.Adam):
         Unlike d it exists at a learning rate of zero.
         """
         epsilon = self.epsilon * self._correction(self.iterations, v.dtype)
-        return Elementwise(lambda v: ops.sqrt(v) + epsilon, v)
+        return Elementwise(
+            lambda v: ops.sqrt(v) + ops.cast(epsilon, v.dtype), v
+        )
 
     def _correction(self, step, dtype):
         """√(1−β₂ᵗ), and 1 at t = 0, where v = v̂ = 0."""
@@ -184,7 +193,10 @@ class LABAdam(keras.optimizers.Adam):
 
 
 def _unbias(beta, step, dtype):
-    """1 − βᵗ without the cancellation that costs float32 five digits."""
-    beta = float(np.dtype(dtype).type(beta)) if dtype != "bfloat16" else beta
-    log_beta = math.log(max(beta, 1e-30))
+    """1 − βᵗ without the cancellation that costs float32 five digits.
+
+    Of β as a kernel in this dtype has it, and at least in float32.
+    """
+    dtype = keras.backend.result_type(dtype, "float32")
+    log_beta = math.log(max(float(np.dtype(dtype).type(beta)), 1e-30))
     return -ops.expm1(ops.cast(step, dtype) * log_beta)

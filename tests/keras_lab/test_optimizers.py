@@ -143,6 +143,20 @@ def test_amsgrad_uses_the_largest_second_moment():
         np.testing.assert_allclose(optimizer.curvature(w), d, rtol=1e-5)
 
 
+@pytest.mark.parametrize("amsgrad", [False, True])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+def test_it_trains_variables_of_every_dtype_with_xla(dtype, amsgrad):
+    model = network(dtype=dtype)
+    losses = train(
+        model,
+        keras_lab.LABAdam(0.01, amsgrad=amsgrad),
+        epochs=10,
+        jit_compile=True,
+    ).history["loss"]
+    assert model.layers[0].kernel.dtype == dtype
+    assert losses[-1] < losses[0]
+
+
 def test_with_accumulation_alpha_changes_when_the_weights_do():
     model = network()
     optimizer = keras_lab.LABAdam(0.01, gradient_accumulation_steps=2)

@@ -1,0 +1,131 @@
+"""The command `keras-lab`.
+
+Each subcommand is a function that adds its parser and names the function that
+runs it. The job itself is in a module of its own, imported only once the
+arguments are known to be good.
+"""
+
+import argparse
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["main"]
+
+FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="keras-lab",
+        description="Loss-aware binarization for Keras 3.",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _add_demo(commands)
+    parsed = parser.parse_args(arguments)
+    if not hasattr(parsed, "run"):
+        parser.print_help(sys.stderr)
+        return 2
+    try:
+        return parsed.run(parsed)
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)
+        return 130
+
+
+def _add_demo(commands):
+    parser = commands.add_parser(
+        "demo",
+        help="compare four ways to store a weight, in about a minute",
+        description=(
+            "Trains the same network on scikit-learn's digits in full "
+            "precision, with BinaryConnect, BWN and LAB; prints a table and "
+            "writes a figure."
+        ),
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument(
+        "--output",
+        type=_figure_path,
+        default="keras_lab_demo.png",
+        metavar="FILE",
+        help="the figure: " + ", ".join(FIGURE_SUFFIXES),
+    )
+    parser.add_argument(
+        "--epochs",
+        type=_integer_from(1),
+        default=25,
+        metavar="N",
+        help="epochs for each network",
+    )
+    parser.add_argument(
+        "--seed",
+        type=_integer_from(0, 2**32 - 1),
+        default=1,
+        metavar="N",
+        help="of the initial weights and the order of the batches",
+    )
+    parser.set_defaults(run=_run_demo)
+
+
+def _run_demo(arguments):
+    if not _installed("demo", "sklearn", "matplotlib"):
+        return 1
+    from keras_lab import demo
+
+    demo.run(arguments.output, arguments.epochs, arguments.seed)
+    return 0
+
+
+def _installed(command, *modules):
+    missing = [m for m in modules if importlib.util.find_spec(m) is None]
+    if missing:
+        print(
+            f"keras-lab {command}: error: it needs {' and '.join(missing)}, "
+            f'not installed here. Run: pip install "keras_lab[{command}]"',
+            file=sys.stderr,
+        )
+    return not missing
+
+
+def _integer_from(lowest, highest=None):
+    bounds = f"at least {lowest}"
+    if highest is not None:
+        bounds += f" and at most {highest}"
+
+    def integer(text):
+        try:
+            value = int(text)
+        except ValueError:
+            value = None
+        too_high = highest is not None and value is not None and value > highest
+        if value is None or value < lowest or too_high:
+            raise argparse.ArgumentTypeError(
+                f"must be an integer, {bounds}. Received: {text!r}"
+            )
+        return value
+
+    return integer
+
+
+def _figure_path(text):
+    path = Path(text)
+    problem = None
+    if path.is_dir():
+        problem = "is a directory, not a file"
+    elif path.suffix.lower() not in FIGURE_SUFFIXES:
+        problem = f"must end in one of {', '.join(FIGURE_SUFFIXES)}"
+    elif not path.parent.is_dir():
+        problem = f"is in a directory that does not exist, '{path.parent}'"
+    elif not os.access(path.parent, os.W_OK):
+        problem = f"is in a directory without write access, '{path.parent}'"
+    if problem:
+        raise argparse.ArgumentTypeError(f"{problem}. Received: {text!r}")
+    return path
+
+
+if __name__ == "__main__":
+    sys.exit(main())
