@@ -26,9 +26,13 @@ from keras_lab.layers import (
 )
 from keras_lab.models import LABModel
 from keras_lab.optimizers import LABAdam
+from keras_lab.quantizers import BWN, LAB, BinaryConnect, SignActivation
 from keras_lab.version import __version__
 
 __all__ = [
+    "BWN",
+    "LAB",
+    "BinaryConnect",
     "BinaryConv1D",
     "BinaryConv2D",
     "BinaryConv2DTranspose",
@@ -38,6 +42,7 @@ __all__ = [
     "BinarySeparableConv2D",
     "LABAdam",
     "LABModel",
+    "SignActivation",
     "__version__",
     "constraints",
     "layers",

@@ -3,7 +3,7 @@
 TensorFlow is imported when they run, not when the package is imported.
 """
 
-__all__ = ["adam_update", "gradients", "replicas"]
+__all__ = ["adam_update", "gradient_tape", "replicas"]
 
 
 def adam_update(variable, m, v, gradient, rate, betas, epsilon):
@@ -31,13 +31,11 @@ def adam_update(variable, m, v, gradient, rate, betas, epsilon):
     )
 
 
-def gradients(loss_function, variables):
-    """The outputs of a function that returns a loss first, and gradients."""
+def gradient_tape():
+    """Records what happens in its context, and gives gradients of it."""
     import tensorflow as tf
 
-    with tf.GradientTape() as tape:
-        outputs = loss_function()
-    return outputs, tape.gradient(outputs[0], variables)
+    return tf.GradientTape()
 
 
 def replicas():

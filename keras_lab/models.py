@@ -1,5 +1,7 @@
 """`LABModel`: Algorithm 1 written out as a training step."""
 
+import functools
+
 import keras
 from keras import ops
 
@@ -27,6 +29,11 @@ class LABModel(keras.Model):
     >>> model.compile(optimizer=keras_lab.LABAdam(), loss="squared_hinge")
     """
 
+    def __new__(cls, *args, **kwargs):
+        if len(args) == 2 or "outputs" in kwargs:
+            cls = _functional_class(cls)
+        return super().__new__(cls, *args, **kwargs)
+
     def __init__(self, *args, log_alpha=False, **kwargs):
         super().__init__(*args, **kwargs)
         self.log_alpha = log_alpha
@@ -34,17 +41,17 @@ class LABModel(keras.Model):
     def train_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
 
-        def forward():
+        # Lines 1-9. The α in use is a function of w^t and d^{t-1}: the
+        # optimizer left it so at the end of the last step.
+        with backend.gradient_tape() as tape:
             y_pred = self(x, training=True)
             loss = self.compute_loss(x, y, y_pred, sample_weight, training=True)
             self._track_loss(loss, x)
-            return self.optimizer.scale_loss(loss), y_pred
+            loss = self.optimizer.scale_loss(loss)
 
-        # Lines 1-14 and 17. The α in use is a function of w^t and d^{t-1}: the
-        # optimizer left it so at the end of the last step. The gradient at ŵ is
-        # handed to w as it is.
+        # Lines 10-14 and 17: the gradient at ŵ, handed to w as it is.
         weights = self.trainable_weights
-        (_, y_pred), gradients = backend.gradients(forward, weights)
+        gradients = tape.gradient(loss, weights)
 
         # Lines 15-25: moments, curvature, weights, learning rate; and line 3
         # of the next step, so that α is true whenever somebody looks.
@@ -68,3 +75,22 @@ class LABModel(keras.Model):
 
     def get_config(self):
         return {**super().get_config(), "log_alpha": self.log_alpha}
+
+
+@functools.cache
+def _functional_class(cls):
+    """The class of functional models of a subclass of `LABModel`.
+
+    Left to itself, Keras would turn the class as a whole into a functional one,
+    and no model could be subclassed from it any more.
+    """
+    tensor = keras.Input(())
+    functional = type(keras.Model(tensor, tensor))
+    if issubclass(cls, functional):
+        return cls
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    made = type(cls.__name__, (cls, functional), names)
+    package, _, name = keras.saving.get_registered_name(cls).rpartition(">")
+    if package:
+        keras.saving.register_keras_serializable(package, name)(made)
+    return made

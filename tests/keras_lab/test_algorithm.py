@@ -119,37 +119,6 @@ def test_training_follows_algorithm_1_at_every_step(
             np.testing.assert_allclose(alpha, expected_alpha, rtol=tolerance)
 
 
-@pytest.mark.parametrize("jit_compile", [True, False])
-def test_lab_model_follows_the_same_trajectory_to_the_bit(jit_compile):
-    results = []
-    for model_class in (keras.Model, keras_lab.LABModel):
-        keras.utils.set_random_seed(3)
-        model, _ = dense_network("float32", model_class)
-        model.compile(
-            keras_lab.LABAdam(0.01), "squared_hinge", jit_compile=jit_compile
-        )
-        x, y = batches(np.random.default_rng(3), model)
-        x, y = x.reshape(-1, 20), y.reshape(-1, 10)
-        history = model.fit(x, y, batch_size=32, epochs=3, verbose=0)
-        results.append((model.get_weights(), history.history["loss"]))
-    for plain, written_out in zip(results[0][0], results[1][0]):
-        np.testing.assert_array_equal(plain, written_out)
-    assert results[0][1] == results[1][1]
-
-
-def test_lab_model_logs_alpha_on_request(rng):
-    model, _ = dense_network("float32")
-    model = keras_lab.LABModel(model.inputs, model.outputs, log_alpha=True)
-    model.compile(keras_lab.LABAdam(0.01), "squared_hinge")
-    x, y = batches(rng, model)
-    logs = model.fit(x[0], y[0], verbose=0).history
-    for layer in model.layers:
-        if hasattr(layer, "alpha"):
-            assert logs[layer.alpha.path] == [float(layer.alpha)]
-    restored = keras_lab.LABModel.from_config(model.get_config())
-    assert restored.log_alpha
-
-
 def test_alpha_of_the_first_step_is_the_mean_of_absolute_weights():
     model, _ = dense_network("float32")
     for layer in model.layers:

@@ -342,10 +342,6 @@ def test_a_wrong_argument_is_named_with_what_was_received(arguments, message):
 
 
 def test_other_wrong_things_are_named_too():
-    with pytest.raises(ValueError, match="scale='row'"):
-        LAB(scale="row")
-    with pytest.raises(ValueError, match="limit=-1"):
-        keras_lab.constraints.WeightClip(-1)
     with pytest.raises(ValueError, match="dtype int32"):
         keras_lab.BinaryDense(3)(np.ones((2, 4), "int32"))
     with pytest.raises(ValueError, match="dtype uint8"):
