@@ -11,13 +11,19 @@ import contextlib
 import contextvars
 import itertools
 import warnings
+import weakref
 
 import keras
 from keras import ops
 
 from keras_lab.ops import Elementwise, align_scale, binarize
 
-__all__ = ["BinaryWeight", "binary_weights", "refreshed_by_optimizer"]
+__all__ = [
+    "BinaryWeight",
+    "binary_weights",
+    "keras_variables",
+    "refreshed_by_optimizer",
+]
 
 _refreshed_by_optimizer = contextvars.ContextVar("refreshed", default=False)
 
@@ -35,6 +41,7 @@ class BinaryWeight:
             variable of α.
     """
 
+    _alive = weakref.WeakSet()
     _serial_numbers = itertools.count()
     _warned_up_to = -1
 
@@ -49,6 +56,7 @@ class BinaryWeight:
         )
         self._serial_number = next(BinaryWeight._serial_numbers)
         latent.constraint = RefreshScale(self, latent.constraint)
+        BinaryWeight._alive.add(self)
 
     def value(self, dtype=None):
         """ŵ in the given dtype; its gradient goes to the latent weight."""
@@ -66,16 +74,15 @@ class BinaryWeight:
                 the latent weight's shape: a tensor or an `Elementwise`. `None`
                 where it is not known.
         """
-        self._assign(self.latent, curvature)
+        self.alpha.assign(self._compute_scale(self.latent, curvature))
 
     def refresh_without_curvature(self, w):
         """As `refresh`, for a w that an optimizer is about to assign."""
         if self.quantizer.needs_curvature:
             self._warn_once()
-        self._assign(w, None)
-
-    def _assign(self, w, curvature):
-        self.alpha.assign(self._compute_scale(w, curvature))
+        # A NaN among the weights has no sign, and must not get lost with it.
+        nan_or_zero = ops.cast(0 * ops.sum(w), self.alpha.dtype)
+        self.alpha.assign(self._compute_scale(w, None) + nan_or_zero)
 
     def _compute_scale(self, w, d):
         if isinstance(d, Elementwise):
@@ -128,6 +135,19 @@ def refreshed_by_optimizer():
         yield
     finally:
         _refreshed_by_optimizer.reset(token)
+
+
+def keras_variables(variables):
+    """The variables, with Keras' own for each bare one of a latent weight.
+
+    `tape.watched_variables()` gives bare TensorFlow variables, which know
+    neither constraint nor α.
+    """
+    if all(isinstance(v, keras.Variable) for v in variables):
+        return variables
+    latents = [weight.latent for weight in BinaryWeight._alive]
+    latents = {id(latent.value): latent for latent in latents}
+    return [latents.get(id(variable), variable) for variable in variables]
 
 
 def binary_weights(variables):

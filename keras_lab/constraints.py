@@ -1,5 +1,7 @@
 """Constraints on latent weights."""
 
+import numbers
+
 import keras
 from keras import ops
 
@@ -19,9 +21,9 @@ class WeightClip(keras.constraints.Constraint):
     """
 
     def __init__(self, limit=1.0):
-        if not limit > 0:
+        if not (isinstance(limit, numbers.Real) and limit > 0):
             raise ValueError(
-                f"`limit` must be positive. Received: limit={limit!r}"
+                f"`limit` must be a positive number. Received: limit={limit!r}"
             )
         self.limit = limit
 

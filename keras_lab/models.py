@@ -1,6 +1,7 @@
 """`LABModel`: Algorithm 1 written out as a training step."""
 
 import functools
+import warnings
 
 import keras
 from keras import ops
@@ -51,6 +52,10 @@ class LABModel(keras.Model):
 
         # Lines 10-14 and 17: the gradient at ŵ, handed to w as it is.
         weights = self.trainable_weights
+        if not weights:
+            warnings.warn(
+                "The model does not have any trainable weights.", stacklevel=2
+            )
         gradients = tape.gradient(loss, weights)
 
         # Lines 15-25: moments, curvature, weights, learning rate; and line 3

@@ -1,13 +1,18 @@
 """Adam as in Algorithm 1, which knows the curvature and keeps α true."""
 
 import math
+import numbers
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_lab import backend
-from keras_lab.binary_weight import binary_weights, refreshed_by_optimizer
+from keras_lab.binary_weight import (
+    binary_weights,
+    keras_variables,
+    refreshed_by_optimizer,
+)
 from keras_lab.ops import Elementwise
 
 __all__ = ["LABAdam"]
@@ -47,6 +52,8 @@ class LABAdam(keras.optimizers.Adam):
       their averages (every `ema_overwrite_frequency` steps, or at the end of
       `fit`) α is that of the averages. `keras.callbacks.SwapEMAWeights` tells
       nobody: α stays that of the weights before the swap.
+    - Under the policy `mixed_float16` Keras wraps the optimizer: it is then
+      `model.optimizer.inner_optimizer`.
 
     Args:
         learning_rate: As in Keras. Defaults to `0.001`.
@@ -70,21 +77,21 @@ class LABAdam(keras.optimizers.Adam):
         **kwargs,
     ):
         for name, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
-            if not (isinstance(beta, (int, float)) and 0 <= beta < 1):
+            if not (isinstance(beta, numbers.Real) and 0 <= beta < 1):
                 raise ValueError(
                     f"`{name}` must be a float in [0, 1). "
                     f"Received: {name}={beta!r}"
                 )
-        if not (isinstance(epsilon, (int, float)) and epsilon > 0):
+        if not (isinstance(epsilon, numbers.Real) and epsilon > 0):
             raise ValueError(
                 "`epsilon` must be a positive float, so that the curvature is "
                 f"positive. Received: epsilon={epsilon!r}"
             )
         super().__init__(
             learning_rate=learning_rate,
-            beta_1=beta_1,
-            beta_2=beta_2,
-            epsilon=epsilon,
+            beta_1=float(beta_1),
+            beta_2=float(beta_2),
+            epsilon=float(epsilon),
             amsgrad=amsgrad,
             **kwargs,
         )
@@ -118,7 +125,7 @@ class LABAdam(keras.optimizers.Adam):
         ]
 
     def curvature(self, variable):
-        """d = (ε + √v̂) / η, after the steps taken so far."""
+        """d = (ε + √v̂) / η, with the moments and the learning rate of now."""
         v = self.velocity(variable)
         direction = self._curvature_direction(v)
         correction = self._correction(self.iterations, v.dtype)
@@ -153,11 +160,15 @@ class LABAdam(keras.optimizers.Adam):
         self.assign_sub(variable, rate * m / (ops.sqrt(v) + epsilon))
 
     def apply(self, grads, trainable_variables=None):
+        grads = list(grads)
         if trainable_variables is not None:
-            trainable_variables = list(trainable_variables)
+            trainable_variables = keras_variables(list(trainable_variables))
         with refreshed_by_optimizer():
             super().apply(grads, trainable_variables)
-        self._refresh_scales(trainable_variables or self._trainable_variables)
+        variables = trainable_variables or self._trainable_variables
+        self._refresh_scales(
+            [v for g, v in zip(grads, variables) if g is not None]
+        )
 
     def finalize_variable_values(self, var_list):
         super().finalize_variable_values(var_list)

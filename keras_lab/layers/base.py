@@ -122,13 +122,20 @@ class BinaryLayer:
             return self._binary_weights[name].value(self.compute_dtype)
         return ops.cast(getattr(self, name), self.compute_dtype)
 
-    def _forward_inputs(self, inputs):
+    def compute_output_spec(self, inputs, *args, **kwargs):
+        self._check_inputs(inputs)
+        return super().compute_output_spec(inputs, *args, **kwargs)
+
+    def _check_inputs(self, inputs):
         dtype = keras.backend.standardize_dtype(inputs.dtype)
         if not keras.backend.is_float_dtype(dtype):
             raise ValueError(
                 f"Layer '{self.name}' needs floating-point inputs. "
                 f"Received: inputs of dtype {dtype}"
             )
+
+    def _forward_inputs(self, inputs):
+        self._check_inputs(inputs)
         if self.input_quantizer is not None:
             inputs = self.input_quantizer(inputs)
         return inputs
@@ -144,6 +151,8 @@ class BinaryLayer:
         return outputs
 
     def enable_lora(self, *args, **kwargs):
+        if self.kernel_quantizer is None:
+            return super().enable_lora(*args, **kwargs)
         raise NotImplementedError(
             f"Layer '{self.name}' is a {type(self).__name__}: a low-rank "
             "addition to its binary kernel would not be binary."
@@ -159,7 +168,8 @@ class BinaryLayer:
         if set(store.keys()) != set(variables):
             raise ValueError(
                 f"Layer '{self.name}' has the variables {sorted(variables)}. "
-                f"Received: a file with {sorted(store.keys())}"
+                f"Received: a file with {sorted(store.keys())} for it (with "
+                "nothing, where it holds another kind of layer)"
             )
         for name, variable in variables.items():
             variable.assign(store[name])

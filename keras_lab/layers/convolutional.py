@@ -126,7 +126,15 @@ class BinarySeparableConv2D(BinaryConv, keras.layers.SeparableConv2D):
     _kernels = {"depthwise_kernel": (-2, -1), "pointwise_kernel": (-1,)}
     _constraints = ("depthwise_constraint", "pointwise_constraint")
 
-    binary_kernel = None
+    @property
+    def alpha(self):
+        raise AttributeError("See `depthwise_alpha` and `pointwise_alpha`.")
+
+    @property
+    def binary_kernel(self):
+        raise AttributeError(
+            "See `binary_depthwise_kernel` and `binary_pointwise_kernel`."
+        )
 
     @property
     def binary_depthwise_kernel(self):

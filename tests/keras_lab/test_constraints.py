@@ -15,7 +15,7 @@ def test_it_clips_at_the_limit_and_comes_back_from_its_config():
     assert keras.saving.deserialize_keras_object(config).limit == 0.5
 
 
-@pytest.mark.parametrize("limit", [0, -1, float("nan")])
+@pytest.mark.parametrize("limit", [0, -1, float("nan"), None])
 def test_a_limit_that_is_not_positive_is_refused(limit):
     with pytest.raises(ValueError, match=f"limit={limit}"):
         WeightClip(limit)

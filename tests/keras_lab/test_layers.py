@@ -111,8 +111,8 @@ def test_the_sign_is_that_of_the_latent_weight_not_of_its_half():
     layer, _ = built("dense", dtype="mixed_float16")
     tiny = -1e-12  # Rounds to minus zero in float16.
     layer.kernel.assign(np.full(layer.kernel.shape, tiny))
-    assert np.all(np.asarray(layer.binary_kernel) <= 0)
-    assert np.all(np.signbit(np.asarray(layer.binary_kernel)))
+    assert np.all(np.asarray(layer.binary_kernel) < 0)
+    assert np.all(np.asarray(layer(np.ones((2, 7), "float32"))) < 0)
 
 
 @each_layer
@@ -318,6 +318,14 @@ def test_arguments_keep_the_order_of_the_keras_layer():
     assert conv.strides == (2, 2) and conv.padding == "same"
 
 
+def test_a_separable_layer_names_its_two_kernels():
+    layer, _ = built("separable")
+    with pytest.raises(AttributeError, match="binary_pointwise_kernel"):
+        layer.binary_kernel.numpy()
+    with pytest.raises(AttributeError, match="pointwise_alpha"):
+        layer.alpha.numpy()
+
+
 def test_a_regularizer_acts_on_the_latent_weight():
     layer, _ = built("dense", kernel_regularizer=keras.regularizers.L2(0.5))
     expected = 0.5 * np.sum(layer.kernel.numpy() ** 2)
@@ -344,6 +352,8 @@ def test_a_wrong_argument_is_named_with_what_was_received(arguments, message):
 def test_other_wrong_things_are_named_too():
     with pytest.raises(ValueError, match="dtype int32"):
         keras_lab.BinaryDense(3)(np.ones((2, 4), "int32"))
+    with pytest.raises(ValueError, match="dtype int64"):
+        keras_lab.BinaryDense(3)(keras.Input((4,), dtype="int64"))
     with pytest.raises(ValueError, match="dtype uint8"):
         keras_lab.BinaryConv2D(3, 1)(np.ones((2, 4, 4, 1), "uint8"))
     with pytest.raises(ValueError, match=r"shape \(0, 3\)"):

@@ -54,17 +54,39 @@ def test_lab_model_is_saved_and_loaded(rng, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_subclass_of_lab_model_trains_as_any_model(rng):
-    class Network(keras_lab.LABModel):
+def subclassed(base, **options):
+    class Network(base):
         def __init__(self):
-            super().__init__(log_alpha=True)
+            super().__init__(**options)
             self.dense = keras_lab.BinaryDense(10)
 
         def call(self, inputs):
             return self.dense(inputs)
 
+    return Network()
+
+
+@pytest.mark.parametrize("run_eagerly", [True, False])
+def test_an_unbuilt_subclass_follows_the_same_trajectory(rng, run_eagerly):
+    x, y = rng.normal(size=(64, 20)), np.sign(rng.normal(size=(64, 10)))
+    weights = []
+    for base in (keras.Model, keras_lab.LABModel):
+        keras.utils.set_random_seed(4)
+        model = subclassed(base)
+        model.compile(
+            keras_lab.LABAdam(0.01), "squared_hinge", run_eagerly=run_eagerly
+        )
+        model.fit(x, y, batch_size=16, verbose=0)
+        assert int(model.optimizer.iterations) == 4
+        weights.append(model.get_weights())
+    for plain, written_out in zip(*weights):
+        np.testing.assert_array_equal(plain, written_out)
+
+
+def test_a_subclass_of_lab_model_trains_as_any_model(rng):
+
     dense_network("float32", keras_lab.LABModel)  # A functional one before it.
-    model = Network()
+    model = subclassed(keras_lab.LABModel, log_alpha=True)
     model.compile(
         keras_lab.LABAdam(0.01), "squared_hinge", metrics=["accuracy"]
     )

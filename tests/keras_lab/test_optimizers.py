@@ -224,6 +224,54 @@ def test_foreign_optimizers_make_lab_bwn_and_say_so_once():
             )
 
 
+def test_a_foreign_optimizer_gets_the_alpha_of_the_clipped_weight():
+    model = network("bwn")
+    train(model, keras.optimizers.SGD(100.0))
+    for weight in binary_weights(model.variables):
+        w = np.abs(weight.latent.numpy())
+        assert np.mean(w == 1) > 0.1
+        np.testing.assert_allclose(weight.alpha, w.mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("quantizer", ["lab", "bwn", "binary_connect"])
+@pytest.mark.filterwarnings("ignore:.*BWN")
+def test_with_a_foreign_optimizer_a_nan_among_the_weights_shows(quantizer):
+    model = network(quantizer)
+    model.compile(keras.optimizers.SGD(0.1), "squared_hinge")
+    model.layers[1].trainable = False
+    x, y = data()
+    model.train_on_batch(np.full_like(x, np.nan), y)
+    assert np.isnan(model.train_on_batch(x, y))
+
+
+def test_a_loop_over_bare_tensorflow_variables_keeps_alpha_true():
+    model, optimizer = network(), keras_lab.LABAdam(0.5)
+    x, y = data()
+    for _ in range(5):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
+        variables = tape.watched_variables()
+        assert not any(isinstance(v, keras.Variable) for v in variables)
+        optimizer.apply_gradients(
+            zip(tape.gradient(loss, variables), variables)
+        )
+    check_alpha_is_true(model, optimizer)
+    assert np.abs(model.layers[0].kernel.numpy()).max() <= 1
+
+
+def test_a_weight_without_a_gradient_keeps_its_alpha():
+    model, optimizer = network(), keras_lab.LABAdam(0.01)
+    train(model, optimizer)
+    first, last = model.layers[0], model.layers[-1]
+    first.alpha.assign(0.123)
+    variables = [first.kernel, last.kernel]
+    optimizer = keras_lab.LABAdam(0.01)
+    optimizer.build(variables)
+    with pytest.warns(UserWarning, match="Gradients do not exist"):
+        optimizer.apply([None, tf.ones(last.kernel.shape)], variables)
+    assert float(first.alpha) == np.float32(0.123)
+
+
 def test_another_optimizer_after_labadam_takes_over():
     model = network()
     train(model, keras_lab.LABAdam(0.01))
