@@ -145,7 +145,7 @@ def table(rows):
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--rounds", type=int, default=40)
+    add("--rounds", type=int, default=25)
     add("--steps", type=int, default=4, help="steps a round")
     add("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     add("--schemes", nargs="+", choices=SCHEMES, default=["lab"])
