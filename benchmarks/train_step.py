@@ -24,7 +24,7 @@ import tensorflow as tf
 import keras_lab
 from benchmarks import harness
 
-SCHEMES = {"lab": "lab", "bwn": "bwn", "binary_connect": "binary_connect"}
+SCHEMES = ("lab", "bwn", "binary_connect")
 # Either glibc's malloc, which gives blocks of more than 32 MB back to the
 # system after each step, or TensorFlow's own, which keeps them.
 ALLOCATORS = {"system": "0", "bfc": "1"}
@@ -57,7 +57,7 @@ def conv(scheme, width=32):
 def _layer(plain, binary, scheme):
     if scheme == "keras":
         return plain
-    return lambda *a, **k: binary(*a, kernel_quantizer=SCHEMES[scheme], **k)
+    return lambda *a, **k: binary(*a, kernel_quantizer=scheme, **k)
 
 
 def _block(model, layer, last=False):

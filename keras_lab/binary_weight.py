@@ -16,7 +16,7 @@ import weakref
 import keras
 from keras import ops
 
-from keras_lab.ops import Elementwise, align_scale, binarize
+from keras_lab.ops import Elementwise, align_scale, binarize, bwn_scale
 
 __all__ = [
     "BinaryWeight",
@@ -80,9 +80,12 @@ class BinaryWeight:
         """As `refresh`, for a w that an optimizer is about to assign."""
         if self.quantizer.needs_curvature:
             self._warn_once()
-        # A NaN among the weights has no sign, and must not get lost with it.
-        nan_or_zero = ops.cast(0 * ops.sum(w), self.alpha.dtype)
-        self.alpha.assign(self._compute_scale(w, None) + nan_or_zero)
+        # A NaN among the weights has no sign. Where the scale does not depend
+        # on the weights, it would get lost; elsewhere this is the scale itself,
+        # computed once.
+        nan_or_zero = 0 * bwn_scale(self._view(w), self.keep)
+        scale = self._compute_scale(w, None)
+        self.alpha.assign(scale + ops.cast(nan_or_zero, scale.dtype))
 
     def _compute_scale(self, w, d):
         if isinstance(d, Elementwise):
