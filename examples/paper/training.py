@@ -1,0 +1,325 @@
+"""One run: a network, a scheme and a seed, epoch by epoch, resumable.
+
+After each epoch two files are replaced, each as a whole: the result, a JSON
+file for people and for `report.py`, and a checkpoint with every variable of the
+model and its optimizer. All that is random comes from the seed (the weights) or
+from the seed and the epoch's number (the order of the examples), so a run that
+was interrupted goes on as if it had not been.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from benchmarks.harness import environment, write_json
+from examples.paper.recipes import Recipe
+from examples.paper.schemes import SCHEMES
+from keras_lab.binary_weight import binary_weights
+from keras_lab.datasets import Dataset, Part
+
+EVALUATION_BATCH = 500
+
+
+class RunError(Exception):
+    """A run cannot start: its result is there, or does not fit."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What to run.
+
+    Args:
+        name: The recipe's name.
+        recipe: The recipe.
+        scheme: A key of `SCHEMES`.
+        seed: Of the weights and of the order of the examples.
+        epochs: How many; those of the recipe if `None`.
+        sizes: Sizes of the network that are not those of the recipe.
+        follow: `"paper"` or `"code"`, where the two differ.
+    """
+
+    name: str
+    recipe: Recipe
+    scheme: str
+    seed: int = 1
+    epochs: int | None = None
+    sizes: dict[str, int] = dataclasses.field(default_factory=dict)
+    follow: str = "paper"
+
+    @property
+    def experiment(self) -> str:
+        """The name with all that makes it another network, `mnist-width64`."""
+        changed = [
+            f"{name}{value}"
+            for name, value in sorted(self.sizes.items())
+            if value != self.recipe.sizes[name]
+        ]
+        code = ["code"] if self.follow == "code" else []
+        return "-".join([self.name, *changed, *code])
+
+    def configuration(self) -> dict:
+        """What must be the same for a run to be continued."""
+        recipe = self.recipe.following(self.follow)
+        scheme = SCHEMES[self.scheme]
+        return {
+            "experiment": self.experiment,
+            "recipe": self.name,
+            "scheme": self.scheme,
+            "seed": self.seed,
+            "sizes": {**recipe.sizes, **self.sizes},
+            "follow": self.follow,
+            "batch": recipe.batch,
+            "batch_norm": recipe.batch_norm,
+            "learning_rate": recipe.learning_rate(scheme, 1),
+            "decay": dataclasses.asdict(recipe.decay),
+            "epochs_of_the_paper": recipe.epochs,
+        }
+
+
+class Batches(keras.utils.PyDataset):
+    """The examples in a given order, whole batches only."""
+
+    def __init__(self, part: Part, order: np.ndarray, batch: int):
+        super().__init__()
+        self.part, self.order, self.batch = part, order, batch
+
+    def __len__(self):
+        return len(self.order) // self.batch
+
+    def __getitem__(self, index):
+        chosen = self.order[index * self.batch : (index + 1) * self.batch]
+        return self.part.x[chosen], self.part.y[chosen]
+
+
+def epoch_order(count: int, seed: int, epoch: int) -> np.ndarray:
+    """The order of the training examples in an epoch."""
+    return np.random.default_rng([seed, epoch]).permutation(count)
+
+
+def run(
+    plan: Plan,
+    data: Dataset,
+    folder: Path,
+    jit_compile: bool = True,
+    log=lambda line: print(line, file=sys.stderr, flush=True),
+) -> dict:
+    """Trains until the planned epochs are done, and returns the result.
+
+    Args:
+        plan: What to run.
+        data: The recipe's data set.
+        folder: Of all results; this one is `<experiment>/<scheme>-<seed>.json`.
+        jit_compile: Whether XLA compiles the step.
+        log: Called with a line of progress now and then.
+    """
+    recipe = plan.recipe.following(plan.follow)
+    scheme = SCHEMES[plan.scheme]
+    epochs = recipe.epochs if plan.epochs is None else plan.epochs
+    path = folder / plan.experiment / f"{plan.scheme}-{plan.seed}.json"
+    checkpoint = path.with_suffix(".checkpoint.npz")
+    result = _previous(plan, path, checkpoint, epochs)
+
+    keras.utils.set_random_seed(plan.seed)
+    model = recipe.build(scheme, plan.follow, jit_compile, **plan.sizes)
+    model.optimizer.build(model.trainable_variables)
+    if result is None:
+        result = {
+            **plan.configuration(),
+            "parameters": model.count_params(),
+            "data": {
+                "train": len(data.train.y),
+                "validation": len(data.validation.y),
+                "test": len(data.test.y),
+                "files": data.files,
+            },
+            "epochs_planned": epochs,
+            "epochs_done": 0,
+            "history": {},
+            "sessions": [],
+        }
+    else:
+        _restore(model, checkpoint)
+    result["epochs_planned"] = epochs
+    result["sessions"].append(
+        {
+            "first_epoch": result["epochs_done"] + 1,
+            "commit": _commit(),
+            "jit_compile": jit_compile,
+            **environment(),
+        }
+    )
+
+    parts = {
+        name: Part(part.x, recipe.task.targets(part.y))
+        for name in ("train", "validation", "test")
+        for part in [getattr(data, name)]
+    }
+    began = time.monotonic()
+    first = result["epochs_done"] + 1
+    for epoch in range(first, epochs + 1):
+        rate = recipe.learning_rate(scheme, epoch)
+        record = _train_epoch(model, parts, plan.seed, epoch, rate, recipe)
+        for name, value in record.items():
+            result["history"].setdefault(name, []).append(value)
+        result["epochs_done"] = epoch
+        result["selected"] = select(result["history"], recipe.task.measure)
+        result["alpha"] = {
+            weight.alpha.path: weight.alpha.numpy().tolist()
+            for weight in binary_weights(model.variables)
+        }
+        _save(model, checkpoint, result)
+        write_json(path, result)
+        elapsed = time.monotonic() - began
+        left = elapsed / (epoch - first + 1) * (epochs - epoch)
+        log(_progress_line(plan, recipe, record, epoch, epochs, left))
+    return result
+
+
+def _train_epoch(model, parts, seed, epoch, rate, recipe):
+    """Trains and evaluates; returns the numbers of the epoch by name."""
+    began = time.monotonic()
+    model.optimizer.learning_rate = rate
+    order = epoch_order(len(parts["train"].y), seed, epoch)
+    batches = Batches(parts["train"], order, recipe.batch)
+    history = model.fit(batches, shuffle=False, verbose=0).history
+    trained = time.monotonic()
+    logs = {"train": {name: values[-1] for name, values in history.items()}}
+    for name in ("validation", "test"):
+        logs[name] = model.evaluate(
+            *parts[name],
+            batch_size=EVALUATION_BATCH,
+            verbose=0,
+            return_dict=True,
+        )
+    record = {"learning_rate": rate}
+    for name, values in logs.items():
+        record[f"{name}_loss"] = _finite(values["loss"])
+        if "categorical_accuracy" in values:
+            error = 100 * (1 - values["categorical_accuracy"])
+            record[f"{name}_error"] = round(error, 4)
+    record["train_seconds"] = round(trained - began, 2)
+    record["seconds"] = round(time.monotonic() - began, 2)
+    return record
+
+
+def _finite(value):
+    """JSON knows neither NaN nor infinity: they are null."""
+    return float(value) if math.isfinite(value) else None
+
+
+def select(history: dict, measure: str) -> dict | None:
+    """The epoch with the lowest validation measure, the later one of equals.
+
+    Args:
+        history: Lists of numbers by epoch.
+        measure: `"error"` or `"loss"`.
+    """
+    values = history[f"validation_{measure}"]
+    epochs = [e for e, value in enumerate(values, 1) if value is not None]
+    if not epochs:
+        return None
+    best = min(epochs, key=lambda epoch: (values[epoch - 1], -epoch))
+    return {
+        "epoch": best,
+        **{
+            f"{part}_{measure}": history[f"{part}_{measure}"][best - 1]
+            for part in ("validation", "test")
+        },
+    }
+
+
+def _progress_line(plan, recipe, record, epoch, epochs, left):
+    measure = recipe.task.measure
+    unit = "%" if measure == "error" else " nats"
+    numbers = "   ".join(
+        f"{part} {'diverged' if value is None else f'{value:.3f}{unit}'}"
+        for part in ("train", "validation", "test")
+        for value in [record[f"{part}_{measure}"]]
+    )
+    return (
+        f"{plan.experiment} {plan.scheme}-{plan.seed}   "
+        f"epoch {epoch}/{epochs}   {numbers}   {record['seconds']:.0f} s   "
+        f"{_duration(left)} left"
+    )
+
+
+def _duration(seconds):
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes / 60:.1f} h"
+
+
+def _previous(plan, path, checkpoint, epochs):
+    """The result to continue, `None` to start, or an error that says why."""
+    if not checkpoint.is_file():
+        if path.is_file():
+            raise RunError(
+                f"{path} is there, but its checkpoint is not: it can be kept "
+                "or deleted, but not continued."
+            )
+        return None
+    with np.load(checkpoint) as file:
+        result = json.loads(file["result"].item())
+    for name, value in plan.configuration().items():
+        value = json.loads(json.dumps(value))  # Tuples are lists in JSON.
+        if result.get(name) != value:
+            raise RunError(
+                f"{path} was made with {name}={result.get(name)!r}, not "
+                f"{value!r}. Delete it and its checkpoint to start anew, or "
+                "name another --results-dir."
+            )
+    if result["epochs_done"] >= epochs:
+        raise RunError(
+            f"{path} is finished: {result['epochs_done']} epochs are done and "
+            f"{epochs} were asked for. More epochs would continue it; delete "
+            "it and its checkpoint to start anew."
+        )
+    return result
+
+
+def _save(model, path, result):
+    """Writes the checkpoint, the result included, as a whole or not at all."""
+    variables = [*model.variables, *model.optimizer.variables]
+    arrays = {str(n): v.numpy() for n, v in enumerate(variables)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".part")
+    with open(partial, "wb") as file:
+        np.savez(file, result=json.dumps(result), **arrays)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def _restore(model, path):
+    variables = [*model.variables, *model.optimizer.variables]
+    with np.load(path) as arrays:
+        if len(arrays.files) != len(variables) + 1:
+            raise RunError(
+                f"{path} holds {len(arrays.files) - 1} variables, not the "
+                f"{len(variables)} of this network and its optimizer."
+            )
+        for number, variable in enumerate(variables):
+            variable.assign(arrays[str(number)])
+
+
+def _commit():
+    """The commit that runs, `-dirty` if it was changed; `None` if unknown."""
+    try:
+        return subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--tags"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
