@@ -14,8 +14,6 @@ from keras import ops
 import keras_lab
 from examples.paper.schemes import Scheme
 
-CLASSES = 10
-
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
@@ -69,17 +67,17 @@ class Parts:
         return [keras.layers.ReLU()]
 
 
-def mlp(parts: Parts, width: int) -> keras.Model:
+def mlp(parts: Parts, classes: int, width: int) -> keras.Model:
     """784FC-2048FC-2048FC-2048FC-10SVM, with `width` instead of 2048."""
     layers = [keras.Input((784,))]
     for number in (1, 2, 3):
         layers += parts.dense(width, f"dense_{number}", first=number == 1)
         layers += parts.normalize() + parts.activate()
-    layers += parts.dense(CLASSES, "output") + parts.normalize()
+    layers += parts.dense(classes, "output") + parts.normalize()
     return keras.Sequential(layers)
 
 
-def vgg(parts: Parts, width: int) -> keras.Model:
+def vgg(parts: Parts, classes: int, width: int) -> keras.Model:
     """(2×K C3)-MP2-(2×2K C3)-MP2-(2×4K C3)-MP2-(2×1024FC)-10SVM, K = width."""
     layers = [keras.Input((32, 32, 3))]
     for block, filters in enumerate((width, 2 * width, 4 * width), start=1):
@@ -92,7 +90,7 @@ def vgg(parts: Parts, width: int) -> keras.Model:
     for number in (1, 2):
         layers += parts.dense(1024, f"dense_{number}")
         layers += parts.normalize() + parts.activate()
-    layers += parts.dense(CLASSES, "output") + parts.normalize()
+    layers += parts.dense(classes, "output") + parts.normalize()
     return keras.Sequential(layers)
 
 

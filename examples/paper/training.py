@@ -1,35 +1,29 @@
 """One run: a network, a scheme and a seed, epoch by epoch, resumable.
 
-After each epoch two files are replaced, each as a whole: the result, a JSON
-file for people and for `report.py`, and a checkpoint with every variable of the
-model and its optimizer. All that is random comes from the seed (the weights) or
-from the seed and the epoch's number (the order of the examples), so a run that
-was interrupted goes on as if it had not been.
+All that is random comes from the seed (the weights) or from the seed and the
+epoch's number (the order of the examples), and each epoch ends with a
+checkpoint. So a run that was interrupted goes on as if it had not been.
 """
 
 import dataclasses
-import json
 import math
-import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
 import numpy as np
 
-from benchmarks.harness import environment, write_json
+from benchmarks.harness import environment
+from examples.paper import checkpoints
 from examples.paper.recipes import Recipe
 from examples.paper.schemes import SCHEMES
 from keras_lab.binary_weight import binary_weights
-from keras_lab.datasets import Dataset, Part
+from keras_lab.datasets import Part
 
 EVALUATION_BATCH = 500
-
-
-class RunError(Exception):
-    """A run cannot start: its result is there, or does not fit."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +54,13 @@ class Plan:
         changed = [
             f"{name}{value}"
             for name, value in sorted(self.sizes.items())
-            if value != self.recipe.sizes[name]
+            if value != self.recipe.all_sizes[name]
         ]
         code = ["code"] if self.follow == "code" else []
         return "-".join([self.name, *changed, *code])
+
+    def __str__(self):
+        return f"{self.experiment} {self.scheme}-{self.seed}"
 
     def configuration(self) -> dict:
         """What must be the same for a run to be continued."""
@@ -74,7 +71,7 @@ class Plan:
             "recipe": self.name,
             "scheme": self.scheme,
             "seed": self.seed,
-            "sizes": {**recipe.sizes, **self.sizes},
+            "sizes": {**recipe.all_sizes, **self.sizes},
             "follow": self.follow,
             "batch": recipe.batch,
             "batch_norm": recipe.batch_norm,
@@ -106,16 +103,16 @@ def epoch_order(count: int, seed: int, epoch: int) -> np.ndarray:
 
 def run(
     plan: Plan,
-    data: Dataset,
+    data_folder: str | None,
     folder: Path,
     jit_compile: bool = True,
-    log=lambda line: print(line, file=sys.stderr, flush=True),
+    log: Callable[[str], None] = print,
 ) -> dict:
     """Trains until the planned epochs are done, and returns the result.
 
     Args:
         plan: What to run.
-        data: The recipe's data set.
+        data_folder: As in `keras_lab.datasets.data_folder`.
         folder: Of all results; this one is `<experiment>/<scheme>-<seed>.json`.
         jit_compile: Whether XLA compiles the step.
         log: Called with a line of progress now and then.
@@ -124,11 +121,13 @@ def run(
     scheme = SCHEMES[plan.scheme]
     epochs = recipe.epochs if plan.epochs is None else plan.epochs
     path = folder / plan.experiment / f"{plan.scheme}-{plan.seed}.json"
-    checkpoint = path.with_suffix(".checkpoint.npz")
-    result = _previous(plan, path, checkpoint, epochs)
+    result = checkpoints.previous(path, plan.configuration(), epochs)
 
+    data = recipe.load(data_folder, **plan.sizes)
     keras.utils.set_random_seed(plan.seed)
-    model = recipe.build(scheme, plan.follow, jit_compile, **plan.sizes)
+    model = recipe.build(
+        scheme, data.classes, plan.follow, jit_compile, **plan.sizes
+    )
     model.optimizer.build(model.trainable_variables)
     if result is None:
         result = {
@@ -146,7 +145,7 @@ def run(
             "sessions": [],
         }
     else:
-        _restore(model, checkpoint)
+        checkpoints.restore(path, model)
     result["epochs_planned"] = epochs
     result["sessions"].append(
         {
@@ -175,8 +174,7 @@ def run(
             weight.alpha.path: weight.alpha.numpy().tolist()
             for weight in binary_weights(model.variables)
         }
-        _save(model, checkpoint, result)
-        write_json(path, result)
+        checkpoints.save(path, model, result)
         elapsed = time.monotonic() - began
         left = elapsed / (epoch - first + 1) * (epochs - epoch)
         log(_progress_line(plan, recipe, record, epoch, epochs, left))
@@ -189,7 +187,9 @@ def _train_epoch(model, parts, seed, epoch, rate, recipe):
     model.optimizer.learning_rate = rate
     order = epoch_order(len(parts["train"].y), seed, epoch)
     batches = Batches(parts["train"], order, recipe.batch)
-    history = model.fit(batches, shuffle=False, verbose=0).history
+    history = model.fit(
+        batches, shuffle=False, verbose=0, callbacks=[StepsLeft(epoch)]
+    ).history
     trained = time.monotonic()
     logs = {"train": {name: values[-1] for name, values in history.items()}}
     for name in ("validation", "test"):
@@ -208,6 +208,24 @@ def _train_epoch(model, parts, seed, epoch, rate, recipe):
     record["train_seconds"] = round(trained - began, 2)
     record["seconds"] = round(time.monotonic() - began, 2)
     return record
+
+
+class StepsLeft(keras.callbacks.Callback):
+    """In a terminal, a line that says how far an epoch is."""
+
+    def __init__(self, epoch: int):
+        super().__init__()
+        self.epoch = epoch
+        self.shown = self.began = time.monotonic()
+
+    def on_train_batch_end(self, batch, logs=None):
+        now = time.monotonic()
+        if now - self.shown > 1 and sys.stderr.isatty():
+            self.shown = now
+            done, steps = batch + 1, self.params["steps"]
+            left = duration((now - self.began) * (steps / done - 1))
+            line = f"epoch {self.epoch}: step {done}/{steps}, {left} left"
+            print(f"\r{line}\x1b[K\r", end="", file=sys.stderr, flush=True)
 
 
 def _finite(value):
@@ -245,70 +263,17 @@ def _progress_line(plan, recipe, record, epoch, epochs, left):
         for value in [record[f"{part}_{measure}"]]
     )
     return (
-        f"{plan.experiment} {plan.scheme}-{plan.seed}   "
-        f"epoch {epoch}/{epochs}   {numbers}   {record['seconds']:.0f} s   "
-        f"{_duration(left)} left"
+        f"{plan}   epoch {epoch}/{epochs}   {numbers}   "
+        f"{record['seconds']:.0f} s   {duration(left)} left"
     )
 
 
-def _duration(seconds):
+def duration(seconds: float) -> str:
+    """A time for people to read."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes / 60:.1f} h"
-
-
-def _previous(plan, path, checkpoint, epochs):
-    """The result to continue, `None` to start, or an error that says why."""
-    if not checkpoint.is_file():
-        if path.is_file():
-            raise RunError(
-                f"{path} is there, but its checkpoint is not: it can be kept "
-                "or deleted, but not continued."
-            )
-        return None
-    with np.load(checkpoint) as file:
-        result = json.loads(file["result"].item())
-    for name, value in plan.configuration().items():
-        value = json.loads(json.dumps(value))  # Tuples are lists in JSON.
-        if result.get(name) != value:
-            raise RunError(
-                f"{path} was made with {name}={result.get(name)!r}, not "
-                f"{value!r}. Delete it and its checkpoint to start anew, or "
-                "name another --results-dir."
-            )
-    if result["epochs_done"] >= epochs:
-        raise RunError(
-            f"{path} is finished: {result['epochs_done']} epochs are done and "
-            f"{epochs} were asked for. More epochs would continue it; delete "
-            "it and its checkpoint to start anew."
-        )
-    return result
-
-
-def _save(model, path, result):
-    """Writes the checkpoint, the result included, as a whole or not at all."""
-    variables = [*model.variables, *model.optimizer.variables]
-    arrays = {str(n): v.numpy() for n, v in enumerate(variables)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    with open(partial, "wb") as file:
-        np.savez(file, result=json.dumps(result), **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-
-
-def _restore(model, path):
-    variables = [*model.variables, *model.optimizer.variables]
-    with np.load(path) as arrays:
-        if len(arrays.files) != len(variables) + 1:
-            raise RunError(
-                f"{path} holds {len(arrays.files) - 1} variables, not the "
-                f"{len(variables)} of this network and its optimizer."
-            )
-        for number, variable in enumerate(variables):
-            variable.assign(arrays[str(number)])
 
 
 def _commit():

@@ -12,6 +12,7 @@ preprocessing.
 from keras_lab.datasets.dataset import Dataset, Part
 from keras_lab.datasets.files import DataError, data_folder
 from keras_lab.datasets.images import cifar10, mnist, svhn
+from keras_lab.datasets.text import linux_kernel, text_file, war_and_peace
 
 __all__ = [
     "DataError",
@@ -19,6 +20,9 @@ __all__ = [
     "Part",
     "cifar10",
     "data_folder",
+    "linux_kernel",
     "mnist",
     "svhn",
+    "text_file",
+    "war_and_peace",
 ]
