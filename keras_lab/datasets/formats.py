@@ -3,6 +3,7 @@
 import gzip
 import math
 import pickle
+import struct
 import zlib
 from pathlib import Path
 
@@ -36,14 +37,15 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
     except (OSError, EOFError, zlib.error) as error:
         raise damaged(path, error) from error
     header = 4 + 4 * dimensions
-    if content[:4] != bytes([0, 0, UINT8, dimensions]):
+    magic = bytes([0, 0, UINT8, dimensions])
+    if content[:4] != magic or len(content) < header:
         raise damaged(
             path,
-            f"its first bytes are {content[:4].hex()}, not those of an idx "
-            f"file of bytes in {dimensions} dimensions",
+            f"its first bytes are {content[:header].hex()}, not those of an "
+            f"idx file of bytes in {dimensions} dimensions",
         )
-    shape = tuple(np.frombuffer(content[4:header], ">u4").astype(int).tolist())
-    if len(shape) != dimensions or len(content) - header != math.prod(shape):
+    shape = struct.unpack(f">{dimensions}I", content[4:header])
+    if len(content) - header != math.prod(shape):
         raise damaged(
             path,
             f"it promises {shape} bytes and holds {len(content) - header}",

@@ -70,16 +70,17 @@ def mnist(folder: str | os.PathLike | None = None) -> Dataset:
     ]
     images, labels = _read_mnist(*paths[:2], count=60_000)
     test_images, test_labels = _read_mnist(*paths[2:], count=10_000)
-    mean = images[:50_000].mean(axis=0, dtype=np.float64).astype(np.float32)
-    images -= mean
-    test_images -= mean
-    return Dataset(
-        train=Part(images[:50_000], labels[:50_000]),
-        validation=Part(images[50_000:], labels[50_000:]),
-        test=Part(test_images, test_labels),
-        classes=10,
-        files=digests(paths),
-    )
+    images = np.concatenate([images, test_images])
+    labels = np.concatenate([labels, test_labels])
+    mean = images[:50_000].mean(axis=0, dtype=np.float64)
+    images -= mean.astype(np.float32)
+    parts = _split(images, labels, 50_000, 60_000)
+    return Dataset(*parts, classes=10, files=digests(paths))
+
+
+def _split(images, labels, *ends):
+    """Training, validation and test part, one after the other."""
+    return map(Part, np.split(images, ends), np.split(labels, ends))
 
 
 def _read_mnist(image_path, label_path, count):
@@ -121,15 +122,8 @@ def cifar10(folder: str | os.PathLike | None = None) -> Dataset:
     arrays = cached(
         folder, "cifar10-gcn-zca", paths, lambda: _whitened_cifar10(paths)
     )
-    return Dataset(
-        train=Part(arrays["images"][:45_000], arrays["labels"][:45_000]),
-        validation=Part(
-            arrays["images"][45_000:50_000], arrays["labels"][45_000:50_000]
-        ),
-        test=Part(arrays["images"][50_000:], arrays["labels"][50_000:]),
-        classes=10,
-        files=digests(paths),
-    )
+    parts = _split(arrays["images"], arrays["labels"], 45_000, 50_000)
+    return Dataset(*parts, classes=10, files=digests(paths))
 
 
 def _whitened_cifar10(paths):
