@@ -43,7 +43,6 @@ def previous(path: Path, configuration: dict, epochs: int) -> dict | None:
     else:
         return None
     for name, value in configuration.items():
-        value = json.loads(json.dumps(value))  # Tuples are lists in JSON.
         if result.get(name) != value:
             raise RunError(
                 f"{path} was made with {name}={result.get(name)!r}, not "

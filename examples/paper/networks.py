@@ -74,7 +74,7 @@ def mlp(parts: Parts, classes: int, width: int) -> keras.Model:
         layers += parts.dense(width, f"dense_{number}", first=number == 1)
         layers += parts.normalize() + parts.activate()
     layers += parts.dense(classes, "output") + parts.normalize()
-    return keras.Sequential(layers)
+    return keras.Sequential(layers, name="sequential")
 
 
 def vgg(parts: Parts, classes: int, width: int) -> keras.Model:
@@ -91,7 +91,12 @@ def vgg(parts: Parts, classes: int, width: int) -> keras.Model:
         layers += parts.dense(1024, f"dense_{number}")
         layers += parts.normalize() + parts.activate()
     layers += parts.dense(classes, "output") + parts.normalize()
-    return keras.Sequential(layers)
+    return keras.Sequential(layers, name="sequential")
+
+
+def character_lstm(parts: Parts, classes: int, cells: int) -> keras.Model:
+    """One LSTM layer and a softmax layer in full precision, no batch norm."""
+    raise NotImplementedError
 
 
 @keras.saving.register_keras_serializable(package="keras_lab_paper")

@@ -45,6 +45,15 @@ def one_against_all(labels: np.ndarray) -> np.ndarray:
 SVM = Task("squared_hinge", ("categorical_accuracy",), one_against_all, "error")
 
 
+# Cross-entropy in nats, a mean over all bytes.
+TEXT = Task(
+    keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    (),
+    lambda ranks: ranks,
+    "loss",
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Decay:
     """The learning rate is multiplied by `factor` at the end of some epochs.
@@ -68,6 +77,10 @@ class Decay:
             times += max(0, epoch - 1 - self.beyond) // self.every
         return self.factor**times
 
+    def to_json(self) -> dict:
+        """The arguments, as JSON knows them."""
+        return {**dataclasses.asdict(self), "after": list(self.after)}
+
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
@@ -89,6 +102,7 @@ class Recipe:
         decay: How the learning rate falls.
         code: What of the above is different in the authors' code.
         batch_norm: Whether the network has any.
+        clip_gradient: The largest absolute value of a gradient's entry.
     """
 
     title: str
@@ -104,6 +118,7 @@ class Recipe:
     decay: Decay
     code: Mapping[str, object] = dataclasses.field(default_factory=dict)
     batch_norm: bool = True
+    clip_gradient: float | None = None
     data_sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
@@ -138,7 +153,10 @@ class Recipe:
         parts = networks.Parts(scheme, follow, self.batch_norm)
         model = self.network(parts, classes, **_update(self.sizes, sizes))
         model.compile(
-            optimizer=LABAdam(self.learning_rate(scheme, epoch=1)),
+            optimizer=LABAdam(
+                self.learning_rate(scheme, epoch=1),
+                clipvalue=self.clip_gradient,
+            ),
             loss=self.task.loss,
             metrics=self.task.metrics,
             jit_compile=jit_compile,
@@ -194,6 +212,30 @@ SVHN = Recipe(
     code={"data": functools.partial(datasets.svhn, first_channel_only=True)},
 )
 
+WAR_AND_PEACE = Recipe(
+    title="War and Peace",
+    task=TEXT,
+    data=datasets.war_and_peace,
+    examples=26_000,
+    network=networks.character_lstm,
+    sizes={"cells": 512},
+    data_sizes={"steps": 100},
+    batch=100,
+    epochs=200,
+    rate=0.002,
+    sign_rate=0.002,
+    decay=Decay(0.98, every=1, beyond=10),
+    batch_norm=False,
+    clip_gradient=5.0,
+)
+
+LINUX_KERNEL = dataclasses.replace(
+    WAR_AND_PEACE,
+    title="Linux Kernel",
+    data=datasets.linux_kernel,
+    examples=55_800,
+)
+
 # Not in the paper: here no batch norm cancels α. A tenth of the learning rate,
 # for full precision does not learn without batch norm at the whole.
 MNIST_NO_NORM = dataclasses.replace(
@@ -208,5 +250,7 @@ RECIPES = {
     "mnist": MNIST,
     "cifar10": CIFAR10,
     "svhn": SVHN,
+    "war_and_peace": WAR_AND_PEACE,
+    "linux_kernel": LINUX_KERNEL,
     "mnist_no_norm": MNIST_NO_NORM,
 }

@@ -79,6 +79,11 @@ def parse(arguments=None):
         default=ROOT / "results" / "paper",
     )
     add(
+        "--note",
+        metavar="TEXT",
+        help="kept with the result and shown by report.py, on the data say",
+    )
+    add(
         "--no-jit",
         action="store_true",
         help="do not compile the step with XLA",
@@ -137,7 +142,16 @@ def plans(options) -> list[Plan]:
             for scheme in SCHEMES
         ]
     return [
-        Plan(name, RECIPES[name], scheme, seed, epochs, sizes, options.follow)
+        Plan(
+            name,
+            RECIPES[name],
+            scheme,
+            seed,
+            epochs,
+            sizes,
+            options.follow,
+            options.note,
+        )
         for seed in options.seed
         for name, scheme, epochs, sizes in wanted
         if options.scheme is None or scheme in options.scheme

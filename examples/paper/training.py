@@ -20,6 +20,7 @@ from benchmarks.harness import environment
 from examples.paper import checkpoints
 from examples.paper.recipes import Recipe
 from examples.paper.schemes import SCHEMES
+from examples.paper.selection import select
 from keras_lab.binary_weight import binary_weights
 from keras_lab.datasets import Part
 
@@ -38,6 +39,7 @@ class Plan:
         epochs: How many; those of the recipe if `None`.
         sizes: Sizes of the network that are not those of the recipe.
         follow: `"paper"` or `"code"`, where the two differ.
+        note: What a reader of the result should know, on the data say.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Plan:
     epochs: int | None = None
     sizes: dict[str, int] = dataclasses.field(default_factory=dict)
     follow: str = "paper"
+    note: str | None = None
 
     @property
     def experiment(self) -> str:
@@ -76,7 +79,7 @@ class Plan:
             "batch": recipe.batch,
             "batch_norm": recipe.batch_norm,
             "learning_rate": recipe.learning_rate(scheme, 1),
-            "decay": dataclasses.asdict(recipe.decay),
+            "decay": recipe.decay.to_json(),
             "epochs_of_the_paper": recipe.epochs,
         }
 
@@ -147,6 +150,8 @@ def run(
     else:
         checkpoints.restore(path, model)
     result["epochs_planned"] = epochs
+    if plan.note:
+        result["note"] = plan.note
     result["sessions"].append(
         {
             "first_epoch": result["epochs_done"] + 1,
@@ -231,27 +236,6 @@ class StepsLeft(keras.callbacks.Callback):
 def _finite(value):
     """JSON knows neither NaN nor infinity: they are null."""
     return float(value) if math.isfinite(value) else None
-
-
-def select(history: dict, measure: str) -> dict | None:
-    """The epoch with the lowest validation measure, the later one of equals.
-
-    Args:
-        history: Lists of numbers by epoch.
-        measure: `"error"` or `"loss"`.
-    """
-    values = history[f"validation_{measure}"]
-    epochs = [e for e, value in enumerate(values, 1) if value is not None]
-    if not epochs:
-        return None
-    best = min(epochs, key=lambda epoch: (values[epoch - 1], -epoch))
-    return {
-        "epoch": best,
-        **{
-            f"{part}_{measure}": history[f"{part}_{measure}"][best - 1]
-            for part in ("validation", "test")
-        },
-    }
 
 
 def _progress_line(plan, recipe, record, epoch, epochs, left):
