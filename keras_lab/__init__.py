@@ -14,7 +14,7 @@ if _keras.config.backend() != "tensorflow":
         f"Received: KERAS_BACKEND={_keras.config.backend()}"
     )
 
-from keras_lab import constraints, layers, ops, quantizers
+from keras_lab import constraints, datasets, layers, ops, quantizers
 from keras_lab.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -45,6 +45,7 @@ __all__ = [
     "SignActivation",
     "__version__",
     "constraints",
+    "datasets",
     "layers",
     "ops",
     "quantizers",
