@@ -72,12 +72,10 @@ def _noise(a: Cell, b: Cell) -> float:
     """The standard error of the difference of two means, in percent."""
     variance = 0.0
     for cell in (a, b):
-        count = len(cell.values)
         share = cell.mean / 100
         tested = cell.runs[0].data["test"]
         sampling = 1e4 * share * (1 - share) / tested
-        between = cell.spread**2 / count if count > 1 else 0.0
-        variance += max(sampling, between)
+        variance += max(sampling, cell.spread**2 / len(cell.values))
     return math.sqrt(variance)
 
 

@@ -96,7 +96,7 @@ def convergence(runs):
 
 
 def _study(runs, name, size_name, label, ylabel):
-    """A table of one recipe as curves: ours, and the paper's in grey."""
+    """A table of one recipe as curves, the paper's beside ours."""
     table = TABLES[name]
     sizes = shown_sizes(runs, table)
     figure = Figure(figsize=(9, 3.6), layout="constrained")
@@ -117,10 +117,7 @@ def _study(runs, name, size_name, label, ylabel):
             ours.errorbar(
                 [x for x, _ in cells],
                 [cell.mean for _, cell in cells],
-                [
-                    cell.spread if len(cell.values) > 1 else 0
-                    for _, cell in cells
-                ],
+                [cell.spread for _, cell in cells],
                 fmt=STYLE[scheme],
                 capsize=3,
                 label=title,
@@ -148,6 +145,46 @@ def time_steps(runs):
     return _study(runs, "table4", "steps", "time steps TS", label)
 
 
+def gradients(runs):
+    """Figure 2: the gradients of the recurrent weights, at 10 and 100 steps."""
+    table = TABLES["table4"]
+    found = {}
+    for column, sizes in zip(table.columns, shown_sizes(runs, table)):
+        if sizes["steps"] in (10, 100):
+            cells = {s: find(runs, column.recipe, s, sizes) for s in STYLE}
+            found[column.title] = {
+                scheme: cell.runs[0].recurrent_gradient
+                for scheme, cell in cells.items()
+                if cell and "recurrent_gradient" in cell.runs[0].content
+            }
+    if not any(found.values()):
+        return None
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    for axes, (title, schemes) in zip(panels, found.items()):
+        for scheme, gradient in schemes.items():
+            edges = np.linspace(
+                *gradient["log10_range"], len(gradient["counts"]) + 1
+            )
+            outside = sum(
+                gradient[name] for name in ("below", "above", "not_finite")
+            )
+            total = sum(gradient["counts"]) + outside
+            axes.plot(
+                10 ** ((edges[1:] + edges[:-1]) / 2),
+                100 * np.array(gradient["counts"]) / total,
+                STYLE[scheme],
+                markersize=3,
+                label=SCHEMES[scheme].title,
+            )
+        axes.set(title=title, xscale="log", xlabel="|∂ℓ/∂ŵ|, recurrent weights")
+        axes.set_ylabel("share of the weights (%)")
+        axes.grid(alpha=0.3)
+        if schemes:
+            axes.legend()
+    return figure
+
+
 OF_TABLE = {
     "table1": (
         Drawing("convergence", "Figure 1: convergence of LAB", convergence),
@@ -155,5 +192,10 @@ OF_TABLE = {
     "table2": (Drawing("width", "Error by the number of filters", width),),
     "table4": (
         Drawing("time_steps", "Cross-entropy by time steps", time_steps),
+        Drawing(
+            "gradients",
+            "Figure 2: gradients of the recurrent weights at 10 and 100 steps",
+            gradients,
+        ),
     ),
 }

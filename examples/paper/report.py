@@ -58,7 +58,7 @@ def note(cell: Cell, column: Column) -> str:
     ]
     if cell.epochs < recipe.epochs:
         parts.append(f"{cell.epochs} of the paper's {recipe.epochs} epochs")
-    if run.data["train"] < recipe.examples:
+    if recipe.examples and run.data["train"] < recipe.examples:
         parts.append(
             f"{run.data['train']:,} training examples instead of "
             f"{recipe.examples:,}"

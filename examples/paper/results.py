@@ -83,8 +83,8 @@ class Cell:
 
     @property
     def spread(self) -> float:
-        """The standard deviation over seeds; of two or more."""
-        return statistics.stdev(self.values)
+        """The standard deviation over seeds; zero where there is one only."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
     @property
     def decimals(self) -> int:

@@ -113,11 +113,13 @@ TABLES = {
                 "War and Peace",
                 "war_and_peace",
                 numbers("1.268 2.942 1.313 1.291 3.050 1.424 1.376"),
+                {"steps": 100},
             ),
             Column(
                 "Linux Kernel",
                 "linux_kernel",
                 numbers("1.329 3.532 1.307 1.305 3.624 1.426 1.409"),
+                {"steps": 100},
             ),
         ),
         small={

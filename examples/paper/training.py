@@ -16,14 +16,17 @@ from pathlib import Path
 import keras
 import numpy as np
 
+import keras_lab
 from benchmarks.harness import environment
 from examples.paper import checkpoints
+from examples.paper.gradients import recurrent_gradient
 from examples.paper.recipes import Recipe
 from examples.paper.schemes import SCHEMES
 from examples.paper.selection import select
 from keras_lab.binary_weight import binary_weights
 from keras_lab.datasets import Part
 
+PARTS = ("train", "validation", "test")
 EVALUATION_BATCH = 500
 
 
@@ -132,21 +135,24 @@ def run(
         scheme, data.classes, plan.follow, jit_compile, **plan.sizes
     )
     model.optimizer.build(model.trainable_variables)
+    described = {
+        **{name: len(getattr(data, name).y) for name in PARTS},
+        "files": data.files,
+    }
     if result is None:
         result = {
             **plan.configuration(),
             "parameters": model.count_params(),
-            "data": {
-                "train": len(data.train.y),
-                "validation": len(data.validation.y),
-                "test": len(data.test.y),
-                "files": data.files,
-            },
+            "data": described,
             "epochs_planned": epochs,
             "epochs_done": 0,
             "history": {},
             "sessions": [],
         }
+    elif result["data"] != described:
+        raise checkpoints.RunError(
+            f"{path} was made with the data {result['data']}, not {described}."
+        )
     else:
         checkpoints.restore(path, model)
     result["epochs_planned"] = epochs
@@ -157,13 +163,14 @@ def run(
             "first_epoch": result["epochs_done"] + 1,
             "commit": _commit(),
             "jit_compile": jit_compile,
+            "keras_lab": keras_lab.__version__,
             **environment(),
         }
     )
 
     parts = {
         name: Part(part.x, recipe.task.targets(part.y))
-        for name in ("train", "validation", "test")
+        for name in PARTS
         for part in [getattr(data, name)]
     }
     began = time.monotonic()
@@ -179,6 +186,9 @@ def run(
             weight.alpha.path: weight.alpha.numpy().tolist()
             for weight in binary_weights(model.variables)
         }
+        gradient = recurrent_gradient(model, parts["validation"])
+        if gradient:
+            result["recurrent_gradient"] = gradient
         checkpoints.save(path, model, result)
         elapsed = time.monotonic() - began
         left = elapsed / (epoch - first + 1) * (epochs - epoch)
@@ -243,7 +253,7 @@ def _progress_line(plan, recipe, record, epoch, epochs, left):
     unit = "%" if measure == "error" else " nats"
     numbers = "   ".join(
         f"{part} {'diverged' if value is None else f'{value:.3f}{unit}'}"
-        for part in ("train", "validation", "test")
+        for part in PARTS
         for value in [record[f"{part}_{measure}"]]
     )
     return (

@@ -12,6 +12,7 @@ import pytest
 
 from examples.paper import checkpoints, claims, figures, report, results
 from examples.paper import run as command
+from examples.paper.gradients import histogram, recurrent_gradient
 from examples.paper.networks import Parts, StdBatchNormalization
 from examples.paper.recipes import RECIPES
 from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
@@ -323,6 +324,15 @@ def test_a_result_of_another_recipe_is_not_continued(begun):
         run(Plan("mnist", other, "lab2", 3), None, begun)
 
 
+def test_a_run_is_not_continued_with_other_data(begun):
+    def more_data(folder):
+        return dataclasses.replace(tiny_data(), files={"other": "1" * 64})
+
+    other = dataclasses.replace(TINY, data=more_data)
+    with pytest.raises(checkpoints.RunError, match="other"):
+        run(Plan("mnist", other, "lab2", 3), None, begun)
+
+
 def test_a_broken_checkpoint_is_named(begun):
     path = begun / "mnist" / "lab2-3.checkpoint.npz"
     path.write_bytes(path.read_bytes()[:1000])
@@ -359,6 +369,46 @@ def test_selection_takes_the_later_of_equal_epochs():
         "test_error": 2.2,
     }
     assert select({"validation_loss": [None]}, "loss") is None
+
+
+def test_recurrent_gradients_are_counted_by_magnitude(rng):
+    sizes = [1e-20, 0.0, 3e-5, -3e-5, 0.2, 1e9, np.inf, np.nan]
+    counted = histogram(np.array(sizes))
+    low, high = counted["log10_range"]
+    width = (high - low) / len(counted["counts"])
+    bins = {
+        low + width * n: count
+        for n, count in enumerate(counted["counts"])
+        if count
+    }
+    assert list(bins.values()) == [2, 1]
+    for start, size in zip(bins, (3e-5, 0.2)):
+        assert start <= math.log10(size) < start + width
+    assert (counted["below"], counted["above"]) == (2, 1)
+    assert counted["not_finite"] == 2
+
+
+def test_the_gradient_is_that_of_the_recurrent_weights(rng):
+    model = keras.Sequential(
+        [keras.Input((3, 2)), keras.layers.SimpleRNN(1, "linear")]
+    )
+    model.compile(loss="mse")
+    kernel, recurrent, bias = np.array([[0.3], [0.2]]), 0.5, 0.1
+    model.set_weights([kernel, np.array([[recurrent]]), np.array([bias])])
+    x, y = rng.normal(size=(1, 3, 2)), np.array([[2.0]])
+    inputs = (x @ kernel)[0, :, 0] + bias
+    h1 = inputs[0]
+    h2 = inputs[1] + recurrent * h1
+    h3 = inputs[2] + recurrent * h2
+    expected = 2 * (h3 - 2.0) * (h2 + recurrent * h1)
+    got = recurrent_gradient(model, Part(x.astype("float32"), y))
+    assert got["rms"] == pytest.approx(abs(expected), rel=1e-4)
+    assert sum(got["counts"]) == 1
+
+
+def test_a_network_without_recurrent_weights_has_no_such_gradient():
+    model = TINY.build(SCHEMES["lab"], 10)
+    assert recurrent_gradient(model, tiny_data().validation) is None
 
 
 # The command line.
@@ -413,7 +463,7 @@ def test_the_command_runs_and_then_refuses(tmp_path, capsys, monkeypatch):
         ("table1", "small", 21, ("cifar10", "lab", {"width": 32}, 15)),
         ("table2", "full", 16, ("svhn", "bwn", {"width": 128}, None)),
         ("table2", "small", 8, ("svhn", "lab", {"width": 16}, 15)),
-        ("table3", "full", 14, ("linux_kernel", "lab2", {}, None)),
+        ("table3", "full", 14, ("linux_kernel", "lab2", {"steps": 100}, None)),
         ("table4", "full", 16, ("war_and_peace", "lab", {"steps": 50}, None)),
         ("no_norm", "full", 4, ("mnist_no_norm", "lab", {}, None)),
     ],
@@ -514,8 +564,14 @@ def test_a_study_shows_networks_of_one_size(tmp_path):
             sizes = {"cells": 128, "steps": steps}
             args = (tmp_path, "war_and_peace", scheme, 1, [(2.0, 2.0)])
             write_result(*args, sizes=sizes)
-    write_result(tmp_path, "war_and_peace", "lab", 1, [(1.5, 1.4)])
     runs = results.load(tmp_path)
+    shown = results.shown_sizes(runs, TABLES["table3"])
+    assert shown[0] == {"cells": 128, "steps": 100}
+    for scheme in ("lab", "bwn"):
+        write_result(tmp_path, "war_and_peace", scheme, 1, [(1.5, 1.4)])
+    runs = results.load(tmp_path)
+    shown = results.shown_sizes(runs, TABLES["table3"])
+    assert shown[0] == {"cells": 512, "steps": 100}
     shown = results.shown_sizes(runs, TABLES["table4"])
     assert [size["cells"] for size in shown] == [128] * 4
     assert [size["steps"] for size in shown] == [10, 50, 100, 150]
