@@ -153,7 +153,7 @@ def build_page(runs: list[Run], drawn: dict[str, str]) -> str:
             lines += _embed(figure, drawn)
     lines += ["## What agrees with the paper, what does not", ""]
     lines += claims.format_claims(runs)
-    lines += ["", claims.WHY, "", "## All runs", ""]
+    lines += ["", claims.WHY, "", CHOICES, "## All runs", ""]
     lines += format_runs(runs) if runs else ["Nothing has run."]
     lines += ["", *_machines(runs)]
     return "\n".join(lines).rstrip() + "\n"
@@ -171,6 +171,25 @@ How to read a cell: the **test** error or cross-entropy at the epoch that was
 best on the validation part (of equal ones the later), as the authors do. Over
 several seeds it is the mean ± the standard deviation. "Not run" means just
 that. A raised number points to what is not as in the paper.
+"""
+
+CHOICES = """\
+## What the paper leaves open, and what was done
+
+- The learning rate of full precision: that of the networks with binary weights.
+- Batch norm: momentum 0.9, epsilon 1e-5 inside the root. `--follow code` has
+  the authors' own (epsilon 1e-4 added to the standard deviation), their initial
+  weights (half of Glorot's limit), their learning rate for CIFAR-10 (0.02, not
+  0.03) and their local contrast normalization of SVHN (first channel only).
+- MNIST: pixels in [0, 1] minus the mean image of the 50,000 training images.
+- A last batch that is not full is left out of training, not out of evaluation.
+- Latent weights are clipped to [−1, 1] after each update; full-precision
+  weights are not.
+- The texts' gradients are clipped to [−5, 5] entry by entry, as the paper says;
+  the authors' code clips what flows into the gates at each time step instead.
+- The state of the LSTM is zero at the start of each sequence, in training and
+  in evaluation, as in the authors' code: cross-entropies are not comparable to
+  those of networks that carry it on.
 """
 
 
