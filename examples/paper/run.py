@@ -33,10 +33,7 @@ SIZES = ("width", "cells", "steps")
 
 def parse(arguments=None):
     """The options, checked."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
     add(
         "what",
@@ -50,44 +47,57 @@ def parse(arguments=None):
         nargs="+",
         choices=list(SCHEMES),
         metavar="S",
-        help=f"one or more of {', '.join(SCHEMES)} (default: all)",
+        help=f"one or more of {', '.join(SCHEMES)}; default: all",
     )
-    add("--seed", nargs="+", type=_whole_number(0), default=[1], metavar="N")
-    add("--epochs", type=_whole_number(1), metavar="N")
-    add("--width", type=_whole_number(1), metavar="K", help="units or filters")
-    add("--cells", type=_whole_number(1), metavar="C", help="of the LSTM")
-    add("--steps", type=_whole_number(1), metavar="TS", help="of the LSTM")
+    add(
+        "--seed",
+        nargs="+",
+        type=_whole_number(0),
+        default=[1],
+        metavar="N",
+        help="one or more; default: 1",
+    )
+    for name, letter, of_what in (
+        ("epochs", "N", "how many"),
+        ("width", "K", "units of a hidden layer, or filters of the first"),
+        ("cells", "C", "of the LSTM"),
+        ("steps", "TS", "time steps of the LSTM"),
+    ):
+        text = f"{of_what}; default: the paper's"
+        add(f"--{name}", type=_whole_number(1), metavar=letter, help=text)
     add(
         "--follow",
         choices=FOLLOW,
         default="paper",
-        help="whose initialization, batch norm and learning rate, where the "
-        "paper and its authors' code differ",
+        help="whose initial weights, batch norm, learning rate and contrast "
+        "normalization, where the paper and its authors' code differ; "
+        "default: paper",
     )
     add(
         "--budget",
         choices=("full", "small"),
         default="full",
         help="of a table: the paper's sizes and epochs, or what two CPU cores "
-        "can carry",
+        "can carry; default: full",
     )
-    add("--data-dir", metavar="DIR", help="see keras_lab.datasets.data_folder")
+    add(
+        "--data-dir",
+        metavar="DIR",
+        help="default: KERAS_LAB_DATA, or else datasets in the Keras home",
+    )
     add(
         "--results-dir",
         type=Path,
         metavar="DIR",
         default=ROOT / "results" / "paper",
+        help="default: results/paper",
     )
     add(
         "--note",
         metavar="TEXT",
         help="kept with the result and shown by report.py, on the data say",
     )
-    add(
-        "--no-jit",
-        action="store_true",
-        help="do not compile the step with XLA",
-    )
+    add("--no-jit", action="store_true", help="train without XLA")
     options = parser.parse_args(arguments)
     given = {name: getattr(options, name) for name in SIZES}
     options.sizes = {name: size for name, size in given.items() if size}
