@@ -15,7 +15,7 @@ if _keras.config.backend() != "tensorflow":
     )
 
 from keras_lab import backend as _backend
-from keras_lab import constraints, layers, ops, quantizers
+from keras_lab import constraints, datasets, layers, ops, quantizers
 from keras_lab.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -60,6 +60,7 @@ __all__ = [
     "SignActivation",
     "__version__",
     "constraints",
+    "datasets",
     "layers",
     "ops",
     "quantizers",
