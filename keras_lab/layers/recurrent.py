@@ -125,7 +125,8 @@ class BinaryCell(BinaryLayer):
         if self.one_hot is not None:
             # Adding the bias to the rows is less than adding it to the result.
             kernel = kernel if bias is None else ops.add(kernel, bias)
-            return ops.take(kernel, ops.squeeze(inputs, -1), axis=0)
+            index = ops.cast(ops.squeeze(inputs, -1), "int32")
+            return ops.take(kernel, index, axis=0)
         inputs = ops.cast(inputs, self.compute_dtype)
         if self.binarize_inputs:
             inputs = self.input_quantizer(inputs)
