@@ -21,7 +21,8 @@ def test_the_character_model_learns_writes_and_is_saved(text, tmp_path, capsys):
     folder = tmp_path / "out"
     char_lstm.main(
         f"--text {text} --cells 16 --steps 10 --epochs 3 --batch 20 "
-        f"--bytes 30000 --learning-rate 0.02 --sample 30 --output {folder}".split()
+        "--bytes 30000 --learning-rate 0.02 --sample 30 "
+        f"--output {folder}".split()
     )
     result = json.loads((folder / "lab-1.json").read_text())
     assert result["epochs_done"] == len(result["history"]["val_loss"]) == 3
