@@ -554,7 +554,7 @@ def test_the_command_runs_and_then_refuses(tmp_path, capsys, monkeypatch):
         ("table2", "small", 8, ("svhn", "lab", {"width": 16}, 15)),
         ("table3", "full", 14, ("linux_kernel", "lab2", {"steps": 100}, None)),
         ("table4", "full", 16, ("war_and_peace", "lab", {"steps": 50}, None)),
-        ("no_norm", "full", 4, ("mnist_no_norm", "lab", {}, None)),
+        ("no_norm", "full", 7, ("mnist_no_norm", "lab", {}, None)),
     ],
 )
 def test_a_table_is_a_list_of_runs(table, budget, count, example):

@@ -323,7 +323,7 @@ def damaged_mnist(kind):
         ("empty", "first bytes"),
         ("a web page", "gzip"),
         ("truncated", "end-of-stream"),
-        ("flipped bits", ""),
+        ("flipped bits", "CRC|Error"),
         ("labels", "3 dimensions"),
         ("too few", "60000"),
         ("truncated before gzip", "7051"),
