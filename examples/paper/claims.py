@@ -224,9 +224,9 @@ of batch norm. What is left of α is the scale of the gradient, 1/α, of which
 Adam takes out all that is constant. BinaryConnect, BWN and LAB are then the
 same network, but for how α drifts while Adam averages. The paper's Table 1 does
 not say otherwise. It has single runs, and a test error is known only up to its
-standard error: 0.11 points for 1.2% of 10,000 images. Of the differences between
-BinaryConnect, BWN and LAB on MNIST, CIFAR-10 and SVHN none reaches two standard
-errors, if the errors of two networks are taken to be independent.
+standard error: 0.11 points for 1.2% of 10,000 images. Of the differences that
+it has between BinaryConnect, BWN and LAB, on MNIST, CIFAR-10 and SVHN, none
+reaches two standard errors, if two networks' errors are taken as independent.
 
 α is put to the test where nothing normalizes: in the LSTM (Tables 3 and 4),
 where the paper's differences are large, and in the MLP without batch norm,
