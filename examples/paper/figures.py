@@ -161,18 +161,18 @@ def gradients(runs):
         return None
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    seen = []
     for axes, (title, schemes) in zip(panels, found.items()):
         for scheme, gradient in schemes.items():
-            edges = np.linspace(
-                *gradient["log10_range"], len(gradient["counts"]) + 1
-            )
-            outside = sum(
-                gradient[name] for name in ("below", "above", "not_finite")
-            )
-            total = sum(gradient["counts"]) + outside
+            counts = np.array(gradient["counts"])
+            outside = ("below", "above", "not_finite")
+            total = counts.sum() + sum(gradient[name] for name in outside)
+            edges = np.linspace(*gradient["log10_range"], len(counts) + 1)
+            sizes = 10 ** ((edges[1:] + edges[:-1]) / 2)
+            seen += sizes[counts > 0.001 * total].tolist()
             axes.plot(
-                10 ** ((edges[1:] + edges[:-1]) / 2),
-                100 * np.array(gradient["counts"]) / total,
+                sizes,
+                100 * counts / total,
                 STYLE[scheme],
                 markersize=3,
                 label=SCHEMES[scheme].title,
@@ -182,6 +182,8 @@ def gradients(runs):
         axes.grid(alpha=0.3)
         if schemes:
             axes.legend()
+    if seen:
+        panels[0].set_xlim(min(seen) / 3, max(seen) * 3)
     return figure
 
 
