@@ -180,8 +180,9 @@ def gradients(runs):
         axes.set(title=title, xscale="log", xlabel="|∂ℓ/∂ŵ|, recurrent weights")
         axes.set_ylabel("share of the weights (%)")
         axes.grid(alpha=0.3)
-        if schemes:
-            axes.legend()
+    lines = max((axes.lines for axes in panels), key=len)
+    # Outside, as gradients that explode may be anywhere inside.
+    figure.legend(handles=list(lines), loc="outside upper center", ncols=4)
     if seen:
         panels[0].set_xlim(min(seen) / 3, max(seen) * 3)
     return figure
