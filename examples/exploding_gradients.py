@@ -41,6 +41,12 @@ LINES = {
 }
 
 
+def load(arguments, steps):
+    if arguments.text:
+        return datasets.text_file(arguments.text, steps, BATCH)
+    return datasets.war_and_peace(arguments.data_dir, steps, BATCH)
+
+
 def train(scheme, data, arguments):
     """The character LSTM after a few updates."""
     keras.utils.set_random_seed(arguments.seed)
@@ -107,10 +113,8 @@ def gradient_distribution(model, part):
 def measure(arguments):
     """All numbers of the figure, one row a scheme and number of steps."""
     rows = []
-    for steps in STEPS:
-        data = datasets.war_and_peace(arguments.data_dir, steps, BATCH)
-        if arguments.text:
-            data = datasets.text_file(arguments.text, steps, BATCH)
+    texts = [load(arguments, steps) for steps in STEPS]
+    for steps, data in zip(STEPS, texts):
         times = np.unique(np.geomspace(2, steps, 12).astype(int)).tolist()
         for scheme in WEIGHT_ONLY:
             model, loss = train(scheme, data, arguments)
@@ -187,6 +191,8 @@ def main(argv=None):
     add("--seed", type=int, default=1)
     add("--output", default="exploding_gradients", help="of .png and .json")
     arguments = parser.parse_args(argv)
+    if arguments.text and not Path(arguments.text).is_file():
+        parser.error(f"--text: no such file. Received: {arguments.text}")
     try:
         rows = measure(arguments)
     except datasets.DataError as error:

@@ -162,7 +162,13 @@ class BinaryCell(BinaryLayer):
         raise NotImplementedError
 
     def defer_gradient(self, recurrent_kernel):
-        """The `DeferredGradient` of a cell whose z is x + h·Û, or `None`."""
+        """The `DeferredGradient` of the recurrent kernel, or `None`."""
+        # A step of one's own may use x and h in another way.
+        if type(self).step not in (
+            BinaryLSTMCell.step,
+            BinarySimpleRNNCell.step,
+        ):
+            return None
         if self.kernel_quantizer is None or self.recurrent_dropout > 0:
             return None
         return DeferredGradient(recurrent_kernel, self.input_quantizer)
@@ -291,10 +297,6 @@ class BinaryGRUCell(BinaryCell, keras.layers.GRUCell):
         candidate = self.activation(x_h + y_h)
         h = z * states[0] + (1 - z) * candidate
         return h, [h]
-
-    def defer_gradient(self, recurrent_kernel):
-        # The reset gate stands between z and the product.
-        return None
 
     def _input_bias(self):
         bias = super()._input_bias()
