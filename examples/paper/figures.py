@@ -78,7 +78,10 @@ def convergence(runs):
             ("validation", "C1--"),
             ("test", "C3-"),
         ):
-            axes.plot(epochs, run.history[f"{part}_error"], line, label=part)
+            errors = np.array(run.history[f"{part}_error"])
+            # An error of zero has no place on this axis: a gap.
+            errors = np.where(errors > 0, errors, np.nan)
+            axes.plot(epochs, errors, line, label=part)
         sizes = ", ".join(f"{n} {size}" for n, size in run.sizes.items())
         axes.set(
             title=f"{column.title}, {sizes}",
