@@ -15,6 +15,7 @@ if _keras.config.backend() != "tensorflow":
     )
 
 from keras_lab import constraints, layers, ops, quantizers
+from keras_lab.conversion import freeze
 from keras_lab.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -45,6 +46,7 @@ __all__ = [
     "SignActivation",
     "__version__",
     "constraints",
+    "freeze",
     "layers",
     "ops",
     "quantizers",
