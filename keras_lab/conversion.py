@@ -85,16 +85,15 @@ class _Freezer:
 
     def _new_copy(self, layer):
         if isinstance(layer, keras.Sequential):
-            (tensor,) = layer.inputs
-            inputs = keras.Input(
-                batch_shape=tensor.shape, dtype=tensor.dtype, name=tensor.name
-            )
+            inputs = _new_inputs(keras.Model(layer.inputs, layer.outputs))
             layers = [self.copy(part) for part in layer.layers]
-            return keras.Sequential([inputs, *layers], name=layer.name)
+            return keras.Sequential([*inputs, *layers], name=layer.name)
         if _is_functional(layer):
             # Neither what was compiled nor the class of a subclass.
             model = keras.Model(layer.input, layer.output, name=layer.name)
-            return keras.models.clone_model(model, clone_function=self.copy)
+            return keras.models.clone_model(
+                model, _new_inputs(model), clone_function=self.copy
+            )
         config = keras.saving.serialize_keras_object(layer)
         if "build_config" not in config and _is_sign_layer(config):
             # A layer without weights does not say its inputs' shape.
@@ -103,6 +102,23 @@ class _Freezer:
         plain = keras.saving.deserialize_keras_object(config, safe_mode=False)
         self.pairs.append((layer, plain))
         return plain
+
+
+def _new_inputs(model):
+    """Inputs like those of a functional model, of the same names."""
+    names = {
+        id(layer.output): layer.name
+        for layer in model.layers
+        if isinstance(layer, keras.layers.InputLayer)
+    }
+    return keras.tree.map_structure(
+        lambda tensor: keras.Input(
+            batch_shape=tensor.shape,
+            dtype=tensor.dtype,
+            name=names[id(tensor)],
+        ),
+        model.input,
+    )
 
 
 def _is_functional(layer):

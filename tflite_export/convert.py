@@ -1,0 +1,76 @@
+"""From a Keras model to a float `.tflite` file of built-in operators."""
+
+import re
+
+import keras
+
+__all__ = ["ConversionError", "convert"]
+
+
+class ConversionError(ValueError):
+    """A layer that has no counterpart among the built-in operators."""
+
+
+def convert(model: keras.Model, batch_size: int | None = None) -> bytes:
+    """The model as a TFLite flatbuffer with float weights.
+
+    The variables become constants, so that the converter folds what can be
+    folded. The signature is `serving_default`; its inputs and outputs have
+    Keras' names.
+
+    Args:
+        model: A functional model.
+        batch_size: A fixed batch size, or `None` for any.
+    """
+    import tensorflow as tf
+
+    values = [variable.numpy() for variable in model.variables]
+    specs = {
+        name: tf.TensorSpec((batch_size, *tensor.shape[1:]), tensor.dtype, name)
+        for name, tensor in zip(input_names(model), model.inputs)
+    }
+
+    @tf.function(autograph=False)
+    def serve(**inputs):
+        inputs = [inputs[name] for name in specs]
+        inputs = keras.tree.pack_sequence_as(model.input, inputs)
+        constants = [
+            (variable, tf.constant(value))
+            for variable, value in zip(model.variables, values)
+        ]
+        with keras.StatelessScope(state_mapping=constants):
+            outputs = model(inputs, training=False)
+        outputs = keras.tree.flatten(outputs)
+        return dict(zip(model.output_names, outputs))
+
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(
+        [serve.get_concrete_function(**specs)], tf.Module()
+    )
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    return converter.convert()
+
+
+def as_functional(model: keras.Model) -> keras.Model:
+    """A Sequential or functional model as a functional one."""
+    if isinstance(model, keras.Sequential):
+        return keras.Model(model.inputs[0], model.outputs[0], name=model.name)
+    if not getattr(model, "inputs", None):
+        raise ConversionError(
+            f"Model '{model.name}' does not name its inputs: only Sequential "
+            "and functional models can be exported. Received: a model of type "
+            f"{type(model).__name__}"
+        )
+    return model
+
+
+def input_names(model: keras.Model) -> list[str]:
+    """The name of each input, in the order of `model.inputs`."""
+    layers = [
+        layer
+        for layer in model.layers
+        if isinstance(layer, keras.layers.InputLayer)
+    ]
+    return [
+        next(layer.name for layer in layers if layer.output is tensor)
+        for tensor in model.inputs
+    ]

@@ -1,0 +1,201 @@
+"""What the file says about its binary weights, and how to read them back.
+
+One entry of the model's metadata, JSON text, names for each weight where its
+signs and its α lie in the file. `tflite_export/README.md` documents it.
+"""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+from tflite_export.find import BinaryConstant
+from tflite_export.flatbuffer import FlatModel, schema
+from tflite_export.plan import Format, Placement, Storage
+from tflite_export.transformations.unpack_once import unpack_signs
+from tflite_export.verify import InvalidModelError
+
+__all__ = ["METADATA_NAME", "PackedWeight", "read_metadata", "read_packed"]
+
+METADATA_NAME = "keras_lab.binary_weights"
+VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class PackedWeight:
+    """A binary weight ŵ = α·signs, read from a file.
+
+    Attributes:
+        path: The path of the Keras variable, the layer's name in it; for a
+            model that was not made by keras_lab, the name of the tensor.
+        shape: The kernel's shape in Keras.
+        signs: int8 array of ±1, of that shape.
+        alpha: float32 array of α. One, of shape `()`, or several, as the layer
+            has them; for a model that was not made by keras_lab, the magnitude
+            for each output channel.
+    """
+
+    path: str
+    shape: tuple
+    signs: np.ndarray
+    alpha: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """Where the signs of a weight lie in a file.
+
+    Attributes:
+        subgraph: The number of the subgraph.
+        tensor: The number of the tensor there.
+        constant: The weight, its axes in the order of the file.
+    """
+
+    subgraph: int
+    tensor: int
+    constant: BinaryConstant
+
+
+def read_packed(path) -> list[PackedWeight]:
+    """The binary weights of a `.tflite` file that this package wrote.
+
+    Args:
+        path: The file's path, or its content as bytes.
+
+    Returns:
+        A `PackedWeight` for each, in the order in which they are used.
+    """
+    model = FlatModel(read_content(path))
+    entries = read_metadata(model)
+    if entries is None:
+        raise InvalidModelError(
+            "The model does not say where its binary weights are: it was not "
+            "written by tflite_export, or in the format 'float'."
+        )
+    try:
+        return [_read_entry(model, entry) for entry in entries["weights"]]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InvalidModelError(
+            f"Damaged metadata '{METADATA_NAME}': {error!r}"
+        ) from error
+
+
+def read_content(path) -> bytes:
+    """The bytes of a file, given by its path or as they are."""
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        return bytes(path)
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            "Give the path of a .tflite file, or its bytes. "
+            f"Received: {path!r} of type {type(path).__name__}"
+        )
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no such file. Received: '{path}'")
+    return path.read_bytes()
+
+
+def _read_entry(model, entry):
+    signs = _tensor(model, entry["signs"])
+    shape = tuple(entry["stored_shape"])
+    if entry["encoding"] == Storage.BITS:
+        signs = unpack_signs(signs, shape)
+    elif tuple(signs.shape) != shape:
+        raise ValueError(f"signs of shape {signs.shape}, not {shape}")
+    signs = np.where(signs > 0, np.int8(1), np.int8(-1))
+    flip = [slice(None)] * len(shape)
+    flip[entry["channel_axis"]] = entry["flipped"]
+    signs[tuple(flip)] *= -1
+    signs = signs.transpose(entry["keras_axes"])
+    return PackedWeight(
+        entry["path"],
+        tuple(entry["shape"]),
+        np.ascontiguousarray(signs.reshape(entry["shape"])),
+        _tensor(model, entry["alpha"]).reshape(entry["alpha_shape"]).copy(),
+    )
+
+
+def _tensor(model, place):
+    subgraph, number = place
+    if not (0 <= subgraph < len(model.subgraphs)):
+        raise IndexError(f"no subgraph {subgraph}")
+    tensors = model.subgraphs[subgraph].tensors
+    if not 0 <= number < len(tensors):
+        raise IndexError(f"no tensor {number}")
+    value = model.constant(tensors[number])
+    if value is None:
+        raise ValueError(f"tensor {number} holds no data")
+    return value
+
+
+def read_metadata(model: FlatModel) -> dict | None:
+    """The metadata about binary weights, `None` where there is none."""
+    for entry in model.model.metadata or []:
+        if entry.name == METADATA_NAME.encode():
+            data = model.model.buffers[entry.buffer].data
+            try:
+                content = json.loads(bytes(np.asarray(data, np.uint8)))
+                if content["version"] != VERSION:
+                    raise ValueError(f"version {content['version']}")
+                if not isinstance(content["weights"], list):
+                    raise ValueError("no list of weights")
+            except (ValueError, KeyError, TypeError) as error:
+                raise InvalidModelError(
+                    f"Damaged metadata '{METADATA_NAME}': {error!r}"
+                ) from error
+            return content
+    return None
+
+
+def write_metadata(
+    model: FlatModel,
+    format: Format,
+    placements: list[Placement],
+    stored: list[Stored],
+) -> None:
+    """Describes the weights of a model in it.
+
+    Args:
+        model: The model to change.
+        format: The format of the file.
+        placements: What was planned for each weight.
+        stored: What was done.
+    """
+    weights = [_entry(model, *pair) for pair in zip(placements, stored)]
+    content = {"version": VERSION, "format": str(format), "weights": weights}
+    entry = schema.MetadataT()
+    entry.name = METADATA_NAME
+    text = json.dumps(content, separators=(",", ":")).encode()
+    entry.buffer = model.add_buffer(np.frombuffer(text, np.uint8))
+    model.model.metadata = [*(model.model.metadata or []), entry]
+
+
+def _entry(model, placement, stored):
+    constant = stored.constant
+    alpha = _alpha(placement.constant)
+    tensor = model.add_constant(
+        model.subgraphs[0], f"{constant.path}/alpha", alpha.reshape(-1)
+    )
+    return {
+        "path": constant.path,
+        "operator": constant.operator,
+        "arithmetic": "int8" if placement.int8 else "float32",
+        "note": placement.note,
+        "shape": list(constant.keras_shape),
+        "encoding": str(placement.storage),
+        "signs": [stored.subgraph, stored.tensor],
+        "stored_shape": list(constant.signs.shape),
+        "keras_axes": list(constant.to_keras),
+        "channel_axis": constant.axis,
+        "flipped": constant.flipped.tolist(),
+        "alpha": [0, tensor],
+        "alpha_shape": list(alpha.shape),
+    }
+
+
+def _alpha(constant: BinaryConstant):
+    if constant.kernel is not None:
+        return np.asarray(constant.kernel.alpha, np.float32)
+    return constant.scales[0] if constant.is_uniform else constant.scales
