@@ -43,11 +43,50 @@ def convert(model: keras.Model, batch_size: int | None = None) -> bytes:
         outputs = keras.tree.flatten(outputs)
         return dict(zip(model.output_names, outputs))
 
+    function = serve.get_concrete_function(**specs)
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
-        [serve.get_concrete_function(**specs)], tf.Module()
+        [function], tf.Module()
     )
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-    return converter.convert()
+    try:
+        return converter.convert()
+    except Exception as error:
+        # The converter's own error class is not public.
+        if type(error).__name__ != "ConverterError":
+            raise
+        raise _explained(error, model, function, batch_size) from error
+
+
+def _explained(error, model, function, batch_size):
+    """The converter's error in terms of the model."""
+    types = sorted(set(re.findall(r"error: 'tf\.(\w+)' op", str(error))))
+    names = [
+        operation.name
+        for operation in function.graph.get_operations()
+        if operation.type in types
+    ]
+    layers = sorted({_layer_of(name, model) for name in names})
+    message = (
+        f"Model '{model.name}' needs operators that the stock TFLite runtime "
+        f"does not have: {', '.join(types) or 'see the error above'}"
+    )
+    if layers:
+        message += f", in {', '.join(layers)}"
+    if batch_size is None and any("TensorList" in name for name in types):
+        message += ". A loop over time needs a fixed `batch_size`"
+    return ConversionError(message + ".")
+
+
+def _layer_of(operation, model):
+    """The layer that an operation's name belongs to.
+
+    TensorFlow appends numbers to the names of layers that are called again.
+    """
+    parts = [re.sub(r"_\d+$", "", part) for part in operation.split("/")]
+    for layer in model.layers:
+        if re.sub(r"_\d+$", "", layer.name) in parts:
+            return f"layer '{layer.name}'"
+    return f"'{operation}'"
 
 
 def as_functional(model: keras.Model) -> keras.Model:

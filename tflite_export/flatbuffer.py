@@ -312,7 +312,7 @@ class _Packed:
     def __init__(self, offset):
         self.offset = offset
 
-    def Pack(self, builder):  # noqa: N802, the schema's name
+    def Pack(self, builder):
         return self.offset
 
 
@@ -342,12 +342,10 @@ OPTIONS = {
     "FULLY_CONNECTED": "FullyConnectedOptions",
     "GATHER": "GatherOptions",
     "GREATER_EQUAL": "GreaterEqualOptions",
-    "MUL": "MulOptions",
     "PAD": "PadOptions",
     "RESHAPE": "ReshapeOptions",
     "SELECT_V2": "SelectV2Options",
     "STRIDED_SLICE": "StridedSliceOptions",
-    "TILE": "TileOptions",
     "TRANSPOSE": "TransposeOptions",
 }
 
@@ -359,7 +357,7 @@ class Symmetric(schema.QuantizationParametersT):
     with as many channels share theirs.
     """
 
-    def Pack(self, builder):  # noqa: N802, the schema's name
+    def Pack(self, builder):
         scale = builder.CreateNumpyVector(self.scale)
         zeros = builder.zeros(len(self.scale))
         schema.QuantizationParametersStart(builder)

@@ -1,4 +1,4 @@
-"""Runs a `.tflite` model in the stock interpreter and compares it with Keras."""
+"""Runs a `.tflite` model in the stock interpreter, and compares outputs."""
 
 import dataclasses
 import warnings

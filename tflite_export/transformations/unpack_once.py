@@ -14,7 +14,7 @@ is computed.
 import numpy as np
 
 from tflite_export.find import BinaryConstant
-from tflite_export.flatbuffer import FlatModel, quantization
+from tflite_export.flatbuffer import FlatModel, quantization, shape_of
 from tflite_export.transformations.pass_into_loop import (
     loop_of,
     pass_into_loop,
@@ -25,6 +25,8 @@ __all__ = ["Unpacker", "pack_signs", "unpack_signs"]
 SIGNS_PER_INDEX = 15
 # The table's row is a row of a first table, then one of a second.
 FIRST_BITS, SECOND_BITS = 8, 7
+# How many copies of a tensor one operator makes, a power of two.
+COPIES = 16
 # A scale must be positive; with this one a product is zero for all purposes.
 SMALLEST_SCALE = np.float32(1e-30)
 
@@ -166,8 +168,8 @@ class Unpacker:
             version=4,
         )
 
-    def _cut(self, tensor, name, size_now, size, type_name):
-        flat = self._reshape(tensor, f"{name}/flat", (size_now,), type_name)
+    def _cut(self, tensor, name, padded, size, type_name):
+        flat = self._reshape(tensor, f"{name}/flat", (padded,), type_name)
         return self._append(
             "STRIDED_SLICE",
             [flat, *(self._integers(n) for n in ([0], [size], [1]))],
@@ -195,31 +197,41 @@ class Unpacker:
             f"{prefix}/high",
             _table(SECOND_BITS, zero, dtype)[:, None, :],
         )
-        low = self._append(
-            "TILE",
-            [first, self._integers([second_rows, 1])],
-            f"{prefix}/low_tiled",
-            (rows, FIRST_BITS),
-            type_name,
-        )
-        high = self._append(
-            "TILE",
-            [second, self._integers([1, first_rows, 1])],
-            f"{prefix}/high_tiled",
-            (second_rows, first_rows, SECOND_BITS),
-            type_name,
-        )
+        low = self._repeat(first, f"{prefix}/low", second_rows, 0, type_name)
+        high = self._repeat(second, f"{prefix}/high", first_rows, 1, type_name)
         high = self._reshape(
             high, f"{prefix}/high_rows", (rows, SECOND_BITS), type_name
         )
-        return self._append(
-            "CONCATENATION",
+        return self._concatenate(
             [low, high],
             f"{prefix}/table",
             (rows, SIGNS_PER_INDEX),
+            1,
             type_name,
-            version=2,
-            axis=1,
+        )
+
+    def _repeat(self, tensor, name, times, axis, type_name):
+        """The tensor many times along an axis; not every runtime's TILE takes
+        int16."""
+        shape = list(shape_of(self.main.tensors[tensor]))
+        while times > 1:
+            copies = min(times, COPIES)
+            shape[axis] *= copies
+            times //= copies
+            tensor = self._concatenate(
+                [tensor] * copies, f"{name}_{times}", shape, axis, type_name
+            )
+        return tensor
+
+    def _concatenate(self, tensors, name, shape, axis, type_name):
+        return self._append(
+            "CONCATENATION",
+            tensors,
+            name,
+            shape,
+            type_name,
+            version=2 if type_name == "INT8" else 3,
+            axis=axis,
         )
 
     def _reshape(self, tensor, name, shape, type_name):
