@@ -5,13 +5,16 @@ operator. `export_tflite` writes it, `read_packed` reads signs and α back, and
 `inspect` says what a file holds. See `tflite_export/README.md`.
 """
 
-from tflite_export.convert import ConversionError
+from tflite_export.errors import (
+    ConversionError,
+    InvalidModelError,
+    NothingBinaryError,
+    ValidationError,
+)
 from tflite_export.export import export_tflite
 from tflite_export.metadata import PackedWeight, read_packed
 from tflite_export.report import ExportReport, inspect
-from tflite_export.rewrite import NothingBinaryError, pack
-from tflite_export.validate import ValidationError
-from tflite_export.verify import InvalidModelError
+from tflite_export.rewrite import pack
 
 __all__ = [
     "ConversionError",

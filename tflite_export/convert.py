@@ -4,19 +4,17 @@ import re
 
 import keras
 
-__all__ = ["ConversionError", "convert"]
+from tflite_export.errors import ConversionError
+from tflite_export.flatbuffer import FlatModel
 
-
-class ConversionError(ValueError):
-    """A layer that has no counterpart among the built-in operators."""
+__all__ = ["as_functional", "convert", "input_names"]
 
 
 def convert(model: keras.Model, batch_size: int | None = None) -> bytes:
     """The model as a TFLite flatbuffer with float weights.
 
-    The variables become constants, so that the converter folds what can be
-    folded. The signature is `serving_default`; its inputs and outputs have
-    Keras' names.
+    The signature is `serving_default`; its inputs and outputs have Keras'
+    names.
 
     Args:
         model: A functional model.
@@ -24,37 +22,31 @@ def convert(model: keras.Model, batch_size: int | None = None) -> bytes:
     """
     import tensorflow as tf
 
-    values = [variable.numpy() for variable in model.variables]
-    specs = {
-        name: tf.TensorSpec((batch_size, *tensor.shape[1:]), tensor.dtype, name)
-        for name, tensor in zip(input_names(model), model.inputs)
-    }
+    names = input_names(model)
+    specs = [
+        tf.TensorSpec((batch_size, *tensor.shape[1:]), tensor.dtype, name)
+        for name, tensor in zip(names, model.inputs)
+    ]
 
-    @tf.function(autograph=False)
-    def serve(**inputs):
-        inputs = [inputs[name] for name in specs]
+    @tf.function(autograph=False, input_signature=specs)
+    def serve(*inputs):
         inputs = keras.tree.pack_sequence_as(model.input, inputs)
-        constants = [
-            (variable, tf.constant(value))
-            for variable, value in zip(model.variables, values)
-        ]
-        with keras.StatelessScope(state_mapping=constants):
-            outputs = model(inputs, training=False)
-        outputs = keras.tree.flatten(outputs)
-        return dict(zip(model.output_names, outputs))
+        return keras.tree.flatten(model(inputs, training=False))
 
-    function = serve.get_concrete_function(**specs)
-    converter = tf.lite.TFLiteConverter.from_concrete_functions(
-        [function], tf.Module()
-    )
+    function = serve.get_concrete_function()
+    # Without an object that owns them, the variables become constants.
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function])
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     try:
-        return converter.convert()
+        content = converter.convert()
     except Exception as error:
         # The converter's own error class is not public.
         if type(error).__name__ != "ConverterError":
             raise
         raise _explained(error, model, function, batch_size) from error
+    flat = FlatModel(content)
+    flat.set_signature(names, model.output_names)
+    return flat.to_bytes()
 
 
 def _explained(error, model, function, batch_size):

@@ -9,16 +9,12 @@ import numpy as np
 import keras_lab
 from keras_lab.binary_weight import binary_weights
 from tflite_export.convert import as_functional, convert, input_names
+from tflite_export.errors import NothingBinaryError, ValidationError
 from tflite_export.find import Kernel
 from tflite_export.plan import Format
 from tflite_export.report import ExportReport, describe
-from tflite_export.rewrite import NothingBinaryError, rewrite
-from tflite_export.validate import (
-    ValidationError,
-    agreement,
-    interpreter_class,
-    run,
-)
+from tflite_export.rewrite import rewrite
+from tflite_export.validate import agreement, interpreter_class, run
 
 __all__ = ["export_tflite"]
 

@@ -5,12 +5,11 @@ of a file, and adds the few verbs that a transformation needs. Tensors and
 operators are named by their number in their subgraph, as in the file.
 """
 
-import struct
-
 import flatbuffers
 import numpy as np
 
-from tflite_export.verify import InvalidModelError, verify
+from tflite_export.errors import InvalidModelError, damage_as_error
+from tflite_export.verify import verify
 
 try:
     from ai_edge_litert import schema_py_generated as schema
@@ -59,23 +58,10 @@ class FlatModel:
 
     def __init__(self, content: bytes):
         verify(content)
-        try:
-            self.model = schema.ModelT.InitFromObj(
-                schema.Model.GetRootAs(content, 0)
-            )
-        except (
-            struct.error,
-            IndexError,
-            ValueError,
-            TypeError,
-            AttributeError,
-            OverflowError,
-        ) as error:
-            raise InvalidModelError(
-                f"Damaged TFLite model: {error}. "
-                f"Received: a file of {len(content)} bytes"
-            ) from error
-        self._check_references()
+        with damage_as_error("TFLite model"):
+            root = schema.Model.GetRootAs(content, 0)
+            self.model = schema.ModelT.InitFromObj(root)
+            self._check_references()
 
     @property
     def subgraphs(self):
@@ -143,7 +129,7 @@ class FlatModel:
         for signature in self.model.signatureDefs or []:
             if signature.subgraphIndex == 0:
                 return tuple(
-                    {part.name.decode(): part.tensorIndex for part in parts}
+                    {name_of(part): part.tensorIndex for part in parts}
                     for parts in (signature.inputs, signature.outputs)
                 )
         main = self.subgraphs[0]
@@ -151,6 +137,20 @@ class FlatModel:
             {name_of(main.tensors[i]): i for i in indices.tolist()}
             for indices in (main.inputs, main.outputs)
         )
+
+    def set_signature(self, inputs: list[str], outputs: list[str]) -> None:
+        """Names the inputs and outputs, given in their order."""
+        main = self.subgraphs[0]
+        signature = schema.SignatureDefT()
+        signature.signatureKey = "serving_default"
+        signature.inputs, signature.outputs = (
+            [_tensor_map(*pair) for pair in zip(names, indices.tolist())]
+            for names, indices in (
+                (inputs, main.inputs),
+                (outputs, main.outputs),
+            )
+        )
+        self.model.signatureDefs = [signature]
 
     # Writing.
 
@@ -381,8 +381,8 @@ def shape_of(tensor) -> tuple:
     return () if tensor.shape is None else tuple(int(n) for n in tensor.shape)
 
 
-def name_of(tensor) -> str:
-    name = tensor.name or b""
+def name_of(part) -> str:
+    name = part.name or b""
     return name.decode(errors="replace") if isinstance(name, bytes) else name
 
 
@@ -405,6 +405,13 @@ def unpack_low_bits(data, bits: int, shape):
     codes = (data[:, None] >> shifts).reshape(-1) << (8 - bits)
     codes = codes.astype(np.uint8).view(np.int8) >> (8 - bits)
     return codes[: int(np.prod(shape))].reshape(shape)
+
+
+def _tensor_map(name, index):
+    entry = schema.TensorMapT()
+    entry.name = name
+    entry.tensorIndex = index
+    return entry
 
 
 def _length(data):

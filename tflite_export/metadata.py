@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from tflite_export.errors import InvalidModelError, damage_as_error
 from tflite_export.find import BinaryConstant
 from tflite_export.flatbuffer import FlatModel, schema
 from tflite_export.plan import Format, Placement, Storage
 from tflite_export.transformations.unpack_once import unpack_signs
-from tflite_export.verify import InvalidModelError
 
 __all__ = ["METADATA_NAME", "PackedWeight", "read_metadata", "read_packed"]
 
@@ -74,12 +74,8 @@ def read_packed(path) -> list[PackedWeight]:
             "The model does not say where its binary weights are: it was not "
             "written by tflite_export, or in the format 'float'."
         )
-    try:
+    with damage_as_error(f"metadata '{METADATA_NAME}'"):
         return [_read_entry(model, entry) for entry in entries["weights"]]
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise InvalidModelError(
-            f"Damaged metadata '{METADATA_NAME}': {error!r}"
-        ) from error
 
 
 def read_content(path) -> bytes:
@@ -135,16 +131,12 @@ def read_metadata(model: FlatModel) -> dict | None:
     for entry in model.model.metadata or []:
         if entry.name == METADATA_NAME.encode():
             data = model.model.buffers[entry.buffer].data
-            try:
+            with damage_as_error(f"metadata '{METADATA_NAME}'"):
                 content = json.loads(bytes(np.asarray(data, np.uint8)))
                 if content["version"] != VERSION:
-                    raise ValueError(f"version {content['version']}")
+                    raise ValueError(f"of version {content['version']}")
                 if not isinstance(content["weights"], list):
-                    raise ValueError("no list of weights")
-            except (ValueError, KeyError, TypeError) as error:
-                raise InvalidModelError(
-                    f"Damaged metadata '{METADATA_NAME}': {error!r}"
-                ) from error
+                    raise ValueError("without a list of weights")
             return content
     return None
 

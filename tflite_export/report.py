@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 
+from tflite_export.errors import damage_as_error
 from tflite_export.find import (
     WEIGHTED_OPERATORS,
     WEIGHTS_INPUT,
@@ -118,7 +119,9 @@ def inspect(path) -> ExportReport:
     Args:
         path: The file's path, or its content as bytes.
     """
-    return describe(read_content(path))
+    content = read_content(path)
+    with damage_as_error("TFLite model"):
+        return describe(content)
 
 
 def describe(

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from tflite_export.errors import NothingBinaryError, damage_as_error
 from tflite_export.find import Kernel, find_binary_constants
 from tflite_export.flatbuffer import FlatModel
 from tflite_export.metadata import Stored, write_metadata
@@ -17,7 +18,7 @@ from tflite_export.transformations.native import dequantize, store_natively
 from tflite_export.transformations.sign_inputs import encode_sign_inputs
 from tflite_export.transformations.unpack_once import Unpacker
 
-__all__ = ["NothingBinaryError", "pack", "rewrite"]
+__all__ = ["pack", "rewrite"]
 
 # The lowest versions of operators that compute in int8 with float inputs.
 INT8_VERSIONS = {
@@ -26,10 +27,6 @@ INT8_VERSIONS = {
     "DEPTHWISE_CONV_2D": 6,
     "TRANSPOSE_CONV": 2,
 }
-
-
-class NothingBinaryError(ValueError):
-    """A model without a binary weight."""
 
 
 def pack(content: bytes) -> bytes:
@@ -50,7 +47,8 @@ def pack(content: bytes) -> bytes:
             "`pack` needs the content of a .tflite file as bytes. "
             f"Received: {type(content).__name__}"
         )
-    return rewrite(bytes(content), Format.PACKED)
+    with damage_as_error("TFLite model"):
+        return rewrite(bytes(content), Format.PACKED)
 
 
 def rewrite(

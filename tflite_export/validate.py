@@ -7,11 +7,7 @@ import numpy as np
 
 from tflite_export.flatbuffer import FlatModel
 
-__all__ = ["Agreement", "ValidationError", "agreement", "run"]
-
-
-class ValidationError(RuntimeError):
-    """An exported model that does not compute what the Keras model does."""
+__all__ = ["Agreement", "agreement", "make_interpreter", "run"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,9 @@ of the process.
 
 import struct
 
-__all__ = ["InvalidModelError", "verify"]
+from tflite_export.errors import InvalidModelError
+
+__all__ = ["verify"]
 
 # A table by field number: a table's name, a list of one for a vector of tables,
 # the size of an element for a vector of numbers, or "string". What is not named
@@ -45,10 +47,6 @@ TABLES = {
 }
 # More than any model has; tables that share a part could be counted for ever.
 MAX_TABLES = 2_000_000
-
-
-class InvalidModelError(ValueError):
-    """Bytes that are not a TFLite model, or a damaged one."""
 
 
 def verify(content: bytes) -> None:

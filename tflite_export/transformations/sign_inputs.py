@@ -65,12 +65,14 @@ def is_sign(model: FlatModel, subgraph, tensor: int):
 
 def comes_from_sign(model: FlatModel, subgraph, tensor: int) -> bool:
     """Whether a tensor holds signs, moved about or padded."""
-    while is_sign(model, subgraph, tensor) is None:
+    for _ in subgraph.operators:
+        if is_sign(model, subgraph, tensor) is not None:
+            return True
         operator = model.producer(subgraph, tensor)
         if operator is None or model.operator_name(operator) not in MOVES:
             return False
         tensor = inputs_of(operator)[0]
-    return True
+    return False
 
 
 def reaches_sign(model: FlatModel, subgraph, tensor: int, stop) -> bool:
