@@ -73,11 +73,11 @@ def export_tflite(
     frozen = as_functional(keras_lab.freeze(model))
     inputs, origin = _validation_inputs(frozen, validation_data)
 
-    float_content = convert(frozen, batch_size)
-    content = rewrite(float_content, format, trained_kernels(model))
+    content = convert(frozen, batch_size)
+    content = rewrite(content, format, trained_kernels(model))
     result = _compare(frozen, content, inputs, origin)
     _check_agreement(result, format, tolerance)
-    report = describe(content, str(format), len(float_content), result)
+    report = describe(content, str(format), result)
     write_atomically(path, content)
     return report
 

@@ -21,6 +21,7 @@ __all__ = ["METADATA_NAME", "PackedWeight", "read_metadata", "read_packed"]
 
 METADATA_NAME = "keras_lab.binary_weights"
 VERSION = 1
+MOST_GATES = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +34,8 @@ class PackedWeight:
         shape: The kernel's shape in Keras.
         signs: int8 array of ±1, of that shape.
         alpha: float32 array of α. One, of shape `()`, or several, as the layer
-            has them; for a model that was not made by keras_lab, the magnitude
-            for each output channel.
+            has them; for a model that was not made by keras_lab, one for the
+            tensor, for each of up to four gates, or for each output channel.
     """
 
     path: str
@@ -144,6 +145,7 @@ def read_metadata(model: FlatModel) -> dict | None:
 def write_metadata(
     model: FlatModel,
     format: Format,
+    float_bytes: int,
     placements: list[Placement],
     stored: list[Stored],
 ) -> None:
@@ -152,11 +154,17 @@ def write_metadata(
     Args:
         model: The model to change.
         format: The format of the file.
+        float_bytes: The size of the file with float32 weights.
         placements: What was planned for each weight.
         stored: What was done.
     """
     weights = [_entry(model, *pair) for pair in zip(placements, stored)]
-    content = {"version": VERSION, "format": str(format), "weights": weights}
+    content = {
+        "version": VERSION,
+        "format": str(format),
+        "float_bytes": float_bytes,
+        "weights": weights,
+    }
     entry = schema.MetadataT()
     entry.name = METADATA_NAME
     text = json.dumps(content, separators=(",", ":")).encode()
@@ -190,4 +198,10 @@ def _entry(model, placement, stored):
 def _alpha(constant: BinaryConstant):
     if constant.kernel is not None:
         return np.asarray(constant.kernel.alpha, np.float32)
-    return constant.scales[0] if constant.is_uniform else constant.scales
+    # One for the tensor, one for each gate, or one for each channel.
+    for count in range(1, MOST_GATES + 1):
+        if len(constant.scales) % count == 0:
+            gates = constant.scales.reshape(count, -1)
+            if np.all(gates == gates[:, :1]):
+                return gates[0, 0] if count == 1 else gates[:, 0]
+    return constant.scales

@@ -127,20 +127,20 @@ def inspect(path) -> ExportReport:
 def describe(
     content: bytes,
     format: str | None = None,
-    float_bytes: int | None = None,
     agreement: Agreement | None = None,
 ) -> ExportReport:
-    """The report on a file's content; what is not given is found in it."""
+    """The report on a file's content, of a format that it may not name."""
     model = FlatModel(content)
     metadata = read_metadata(model)
     rows = _binary_rows(content, model, metadata) if metadata else []
     entries = metadata["weights"] if metadata else []
+    float_bytes = None
     rows += _other_rows(model, {tuple(entry["signs"]) for entry in entries})
+    if metadata:
+        format, float_bytes = metadata["format"], metadata["float_bytes"]
     if float_bytes is None:
         more = sum(4 * row.weights - row.bytes for row in rows)
         float_bytes = len(content) + more
-    if format is None and metadata:
-        format = str(metadata.get("format"))
     return ExportReport(
         format=format,
         layers=tuple(rows),

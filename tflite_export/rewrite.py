@@ -74,7 +74,7 @@ def rewrite(
         return content
     placements = plan(model, constants, format)
     stored = _apply(model, placements)
-    write_metadata(model, format, placements, stored)
+    write_metadata(model, format, len(content), placements, stored)
     return model.to_bytes()
 
 
