@@ -14,7 +14,8 @@ if _keras.config.backend() != "tensorflow":
         f"Received: KERAS_BACKEND={_keras.config.backend()}"
     )
 
-from keras_lab import constraints, layers, ops, quantizers
+from keras_lab import backend as _backend
+from keras_lab import constraints, datasets, layers, ops, quantizers
 from keras_lab.conversion import freeze
 from keras_lab.layers import (
     BinaryConv1D,
@@ -23,12 +24,20 @@ from keras_lab.layers import (
     BinaryConv3D,
     BinaryDense,
     BinaryDepthwiseConv2D,
+    BinaryGRU,
+    BinaryGRUCell,
+    BinaryLSTM,
+    BinaryLSTMCell,
     BinarySeparableConv2D,
+    BinarySimpleRNN,
+    BinarySimpleRNNCell,
 )
 from keras_lab.models import LABModel
 from keras_lab.optimizers import LABAdam
 from keras_lab.quantizers import BWN, LAB, BinaryConnect, SignActivation
 from keras_lab.version import __version__
+
+_backend.keep_memory()
 
 __all__ = [
     "BWN",
@@ -40,12 +49,19 @@ __all__ = [
     "BinaryConv3D",
     "BinaryDense",
     "BinaryDepthwiseConv2D",
+    "BinaryGRU",
+    "BinaryGRUCell",
+    "BinaryLSTM",
+    "BinaryLSTMCell",
     "BinarySeparableConv2D",
+    "BinarySimpleRNN",
+    "BinarySimpleRNNCell",
     "LABAdam",
     "LABModel",
     "SignActivation",
     "__version__",
     "constraints",
+    "datasets",
     "freeze",
     "layers",
     "ops",

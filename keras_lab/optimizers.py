@@ -36,9 +36,9 @@ class LABAdam(keras.optimizers.Adam):
     to the uncorrected √v; the two agree but for the weight of ε in the first
     few thousand steps.
 
-    A gradient entry that is not finite (or whose square is not) counts as zero:
-    it would turn the weight, its moments and α into NaN for good. The loss in
-    the logs still shows it.
+    A gradient entry that is not finite counts as zero: it would turn the
+    weight, its moments and α into NaN for good. The loss in the logs still
+    shows it.
 
     What the options mean for α:
 
@@ -136,8 +136,13 @@ class LABAdam(keras.optimizers.Adam):
         dtype = keras.backend.standardize_dtype(variable.dtype)
         index = self._get_variable_index(variable)
         m, v = self._momentums[index], self._velocities[index]
-        g = ops.convert_to_tensor(gradient, dtype=dtype, sparse=False)
-        g = ops.where(ops.isfinite(ops.square(g)), g, ops.zeros((), dtype))
+        g = ops.cast(backend.dense(gradient), dtype)
+        # Looking at every entry costs more than the sum that tells whether to.
+        g = ops.cond(
+            _squares_are_finite(ops.sum(g)),
+            lambda: g,
+            lambda: ops.where(_squares_are_finite(g), g, ops.zeros_like(g)),
+        )
 
         step = self.iterations + 1
         correction = self._correction(step, dtype)
@@ -211,3 +216,7 @@ def _unbias(beta, step, dtype):
     dtype = keras.backend.result_type(dtype, "float32")
     log_beta = math.log(max(float(np.dtype(dtype).type(beta)), 1e-30))
     return -ops.expm1(ops.cast(step, dtype) * log_beta)
+
+
+def _squares_are_finite(x):
+    return ops.isfinite(ops.square(x))

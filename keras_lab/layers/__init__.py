@@ -9,6 +9,14 @@ from keras_lab.layers.convolutional import (
     BinarySeparableConv2D,
 )
 from keras_lab.layers.dense import BinaryDense
+from keras_lab.layers.recurrent import (
+    BinaryGRU,
+    BinaryGRUCell,
+    BinaryLSTM,
+    BinaryLSTMCell,
+    BinarySimpleRNN,
+    BinarySimpleRNNCell,
+)
 
 __all__ = [
     "BinaryConv1D",
@@ -17,5 +25,11 @@ __all__ = [
     "BinaryConv3D",
     "BinaryDense",
     "BinaryDepthwiseConv2D",
+    "BinaryGRU",
+    "BinaryGRUCell",
+    "BinaryLSTM",
+    "BinaryLSTMCell",
     "BinarySeparableConv2D",
+    "BinarySimpleRNN",
+    "BinarySimpleRNNCell",
 ]

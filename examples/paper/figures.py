@@ -1,0 +1,201 @@
+"""The figures of the page of results."""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+from examples.paper.results import Run, find, shown_sizes
+from examples.paper.schemes import SCHEMES
+from examples.paper.tables import TABLES
+
+STYLE = {
+    "full_precision": "ks-",
+    "binary_connect": "C0^:",
+    "bwn": "C1v--",
+    "lab": "C3o-.",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawing:
+    """A figure: its file's name, its title, and the function that draws it.
+
+    The function returns `None` where there is nothing to draw.
+    """
+
+    name: str
+    title: str
+    draw: Callable[[list[Run]], Figure | None]
+
+
+def draw_all(runs: list[Run], folder: Path) -> dict[str, str]:
+    """Draws what there is; returns the files by the figures' names."""
+    drawn = {}
+    for drawings in OF_TABLE.values():
+        for drawing in drawings:
+            figure = drawing.draw(runs)
+            if figure is not None:
+                _write(figure, folder / f"{drawing.name}.png")
+                drawn[drawing.name] = f"{folder.name}/{drawing.name}.png"
+    return drawn
+
+
+def _write(figure, path):
+    path.parent.mkdir(exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        # Without a date: the same results give the same file.
+        figure.savefig(
+            partial, format="png", dpi=120, metadata={"Software": None}
+        )
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def convergence(runs):
+    """Figure 1: error of LAB by epoch, on each data set."""
+    table = TABLES["table1"]
+    found = [
+        (column, find(runs, column.recipe, "lab", sizes))
+        for column, sizes in zip(table.columns, shown_sizes(runs, table))
+    ]
+    found = [(column, cell.runs[0]) for column, cell in found if cell]
+    if not found:
+        return None
+    figure = Figure(figsize=(4.2 * len(found), 3.4), layout="constrained")
+    for axes, (column, run) in zip(
+        figure.subplots(1, len(found), squeeze=False)[0], found
+    ):
+        epochs = np.arange(1, run.epochs_done + 1)
+        for part, line in (
+            ("train", "C0:"),
+            ("validation", "C1--"),
+            ("test", "C3-"),
+        ):
+            axes.plot(epochs, run.history[f"{part}_error"], line, label=part)
+        sizes = ", ".join(f"{n} {size}" for n, size in run.sizes.items())
+        axes.set(
+            title=f"{column.title}, {sizes}",
+            xlabel="epoch",
+            ylabel="error of LAB (%)",
+            yscale="log",
+        )
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.grid(alpha=0.3)
+        axes.legend()
+    return figure
+
+
+def _study(runs, name, size_name, label, ylabel):
+    """A table of one recipe as curves, the paper's beside ours."""
+    table = TABLES[name]
+    sizes = shown_sizes(runs, table)
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    paper, ours = figure.subplots(1, 2)
+    points = 0
+    for scheme in table.schemes:
+        at = [size[size_name] for size in sizes]
+        printed = [float(column.paper[scheme]) for column in table.columns]
+        title = SCHEMES[scheme].title
+        paper.plot(at, printed, STYLE[scheme], label=title)
+        cells = [
+            (x, find(runs, column.recipe, scheme, size))
+            for x, column, size in zip(at, table.columns, sizes)
+        ]
+        cells = [(x, cell) for x, cell in cells if cell and cell.values]
+        points += len(cells)
+        if cells:
+            ours.errorbar(
+                [x for x, _ in cells],
+                [cell.mean for _, cell in cells],
+                [cell.spread for _, cell in cells],
+                fmt=STYLE[scheme],
+                capsize=3,
+                label=title,
+            )
+    if not points:
+        return None
+    paper.set(title="the paper")
+    ours.set(title="ours (see the table's notes)")
+    for axes in (paper, ours):
+        axes.set(xlabel=label, ylabel=ylabel)
+        axes.set_xticks(sorted({size[size_name] for size in sizes}))
+        axes.grid(alpha=0.3)
+        axes.legend()
+    return figure
+
+
+def width(runs):
+    """Table 2 as curves."""
+    return _study(runs, "table2", "width", "filters K", "test error (%)")
+
+
+def time_steps(runs):
+    """Table 4 as curves."""
+    label = "test cross-entropy (nats)"
+    return _study(runs, "table4", "steps", "time steps TS", label)
+
+
+def gradients(runs):
+    """Figure 2: the gradients of the recurrent weights, at 10 and 100 steps."""
+    table = TABLES["table4"]
+    found = {}
+    for column, sizes in zip(table.columns, shown_sizes(runs, table)):
+        if sizes["steps"] in (10, 100):
+            cells = {s: find(runs, column.recipe, s, sizes) for s in STYLE}
+            found[column.title] = {
+                scheme: cell.runs[0].recurrent_gradient
+                for scheme, cell in cells.items()
+                if cell and "recurrent_gradient" in cell.runs[0].content
+            }
+    if not any(found.values()):
+        return None
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    for axes, (title, schemes) in zip(panels, found.items()):
+        for scheme, gradient in schemes.items():
+            edges = np.linspace(
+                *gradient["log10_range"], len(gradient["counts"]) + 1
+            )
+            outside = sum(
+                gradient[name] for name in ("below", "above", "not_finite")
+            )
+            total = sum(gradient["counts"]) + outside
+            axes.plot(
+                10 ** ((edges[1:] + edges[:-1]) / 2),
+                100 * np.array(gradient["counts"]) / total,
+                STYLE[scheme],
+                markersize=3,
+                label=SCHEMES[scheme].title,
+            )
+        axes.set(title=title, xscale="log", xlabel="|∂ℓ/∂ŵ|, recurrent weights")
+        axes.set_ylabel("share of the weights (%)")
+        axes.grid(alpha=0.3)
+        if schemes:
+            axes.legend()
+    return figure
+
+
+OF_TABLE = {
+    "table1": (
+        Drawing("convergence", "Figure 1: convergence of LAB", convergence),
+    ),
+    "table2": (Drawing("width", "Error by the number of filters", width),),
+    "table4": (
+        Drawing("time_steps", "Cross-entropy by time steps", time_steps),
+        Drawing(
+            "gradients",
+            "Figure 2: gradients of the recurrent weights at 10 and 100 steps",
+            gradients,
+        ),
+    ),
+}

@@ -1,0 +1,150 @@
+"""The paper's networks.
+
+Order within a block as in the authors' code: convolution, pooling, batch norm,
+activation. Where activations are binarized there is no ReLU: the next layer
+takes the sign of what batch norm gives it. The first layer sees the images as
+they are; all kernels are binarized, those of the first and the last layer too.
+"""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+import keras_lab
+from examples.paper.schemes import Scheme
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """Makes the layers of a network in one scheme.
+
+    Args:
+        scheme: What is binarized, and how.
+        follow: `"paper"` or `"code"`: whose initialization and batch norm,
+            where the paper and the authors' code differ.
+        batch_norm: Whether to normalize at all. If not, layers have a bias.
+    """
+
+    scheme: Scheme
+    follow: str = "paper"
+    batch_norm: bool = True
+
+    def dense(self, units, name, first=False):
+        layer = keras_lab.BinaryDense(units, name=name, **self._kernel(first))
+        return [layer]
+
+    def conv(self, filters, name, first=False):
+        layer = keras_lab.BinaryConv2D(
+            filters, 3, padding="same", name=name, **self._kernel(first)
+        )
+        return [layer]
+
+    def _kernel(self, first):
+        # Half the usual limit, and for binary networks only.
+        half = self.follow == "code" and self.scheme.kernel_quantizer
+        return {
+            "kernel_quantizer": self.scheme.kernel_quantizer,
+            "input_quantizer": None if first else self.scheme.input_quantizer,
+            "kernel_initializer": keras.initializers.VarianceScaling(
+                0.25 if half else 1.0, "fan_avg", "uniform"
+            ),
+            "use_bias": not self.batch_norm,
+        }
+
+    def normalize(self):
+        if not self.batch_norm:
+            return []
+        if self.follow == "code":
+            return [StdBatchNormalization()]
+        # The paper gives no numbers. Momentum is the authors'; epsilon is small
+        # against the variances here, as theirs is.
+        return [keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-5)]
+
+    def activate(self):
+        if self.scheme.input_quantizer:
+            return []
+        return [keras.layers.ReLU()]
+
+
+def mlp(parts: Parts, classes: int, width: int) -> keras.Model:
+    """784FC-2048FC-2048FC-2048FC-10SVM, with `width` instead of 2048."""
+    layers = [keras.Input((784,))]
+    for number in (1, 2, 3):
+        layers += parts.dense(width, f"dense_{number}", first=number == 1)
+        layers += parts.normalize() + parts.activate()
+    layers += parts.dense(classes, "output") + parts.normalize()
+    return keras.Sequential(layers, name="sequential")
+
+
+def vgg(parts: Parts, classes: int, width: int) -> keras.Model:
+    """(2×K C3)-MP2-(2×2K C3)-MP2-(2×4K C3)-MP2-(2×1024FC)-10SVM, K = width."""
+    layers = [keras.Input((32, 32, 3))]
+    for block, filters in enumerate((width, 2 * width, 4 * width), start=1):
+        layers += parts.conv(filters, f"conv_{block}a", first=block == 1)
+        layers += parts.normalize() + parts.activate()
+        layers += parts.conv(filters, f"conv_{block}b")
+        layers += [keras.layers.MaxPooling2D()]
+        layers += parts.normalize() + parts.activate()
+    layers += [keras.layers.Flatten()]
+    for number in (1, 2):
+        layers += parts.dense(1024, f"dense_{number}")
+        layers += parts.normalize() + parts.activate()
+    layers += parts.dense(classes, "output") + parts.normalize()
+    return keras.Sequential(layers, name="sequential")
+
+
+def character_lstm(parts: Parts, classes: int, cells: int) -> keras.Model:
+    """One LSTM layer and a softmax layer in full precision, no batch norm."""
+    raise NotImplementedError
+
+
+@keras.saving.register_keras_serializable(package="keras_lab_paper")
+class StdBatchNormalization(keras.layers.Layer):
+    """Batch norm as in the authors' code.
+
+    γ (x − μ) / (σ + ε) + β: epsilon is added to the standard deviation, and
+    the running averages are of mean and standard deviation.
+    """
+
+    def __init__(self, momentum=0.9, epsilon=1e-4, **kwargs):
+        super().__init__(**kwargs)
+        self.momentum = momentum
+        self.epsilon = epsilon
+
+    def build(self, input_shape):
+        shape = (input_shape[-1],)
+        self.gamma = self.add_weight(shape, "ones", name="gamma")
+        self.beta = self.add_weight(shape, "zeros", name="beta")
+        self.moving_mean = self.add_weight(
+            shape, "zeros", trainable=False, name="moving_mean"
+        )
+        self.moving_std = self.add_weight(
+            shape, "ones", trainable=False, name="moving_std"
+        )
+
+    def call(self, inputs, training=False):
+        mean, std = self.moving_mean, self.moving_std
+        if training:
+            axes = list(range(len(inputs.shape) - 1))
+            mean, variance = ops.moments(inputs, axes)
+            std = ops.sqrt(variance + 1e-12)  # √ has no gradient at 0.
+            for moving, now in (
+                (self.moving_mean, mean),
+                (self.moving_std, std),
+            ):
+                moving.assign(
+                    self.momentum * moving + (1 - self.momentum) * now
+                )
+        scale = self.gamma / (std + self.epsilon)
+        return (inputs - mean) * scale + self.beta
+
+    def _average(self, moving, now):
+        moving.assign(self.momentum * moving + (1 - self.momentum) * now)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        config = {"momentum": self.momentum, "epsilon": self.epsilon}
+        return {**super().get_config(), **config}

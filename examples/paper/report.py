@@ -1,0 +1,243 @@
+"""Builds the page of results from the results of `run.py` alone.
+
+    python examples/paper/report.py
+
+It writes `results/paper/README.md` and the figures beside it: the paper's
+tables with the paper's numbers and ours, "not run" where nothing ran.
+"""
+
+import argparse
+import statistics
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from examples.paper import claims, figures
+from examples.paper.results import (
+    DECIMALS,
+    Cell,
+    ResultError,
+    Run,
+    find,
+    load,
+    shown_sizes,
+)
+from examples.paper.schemes import SCHEMES
+from examples.paper.tables import TABLES, Column, Table
+
+
+class Footnotes:
+    """Numbers the notes, each different one once."""
+
+    def __init__(self):
+        self.texts = []
+
+    def mark(self, text: str) -> str:
+        """The mark of a note; nothing if there is nothing to note."""
+        if not text:
+            return ""
+        if text not in self.texts:
+            self.texts.append(text)
+        return f" <sup>{self.texts.index(text) + 1}</sup>"
+
+    def lines(self) -> list[str]:
+        return [f"{n}. {text}" for n, text in enumerate(self.texts, start=1)]
+
+
+def note(cell: Cell, column: Column) -> str:
+    """What of a cell is not as in the paper."""
+    run = cell.runs[0]
+    recipe = run.recipe
+    paper = {**recipe.all_sizes, **column.sizes}
+    parts = [
+        f"{name} {run.sizes[name]} instead of {size}"
+        for name, size in paper.items()
+        if run.sizes[name] != size
+    ]
+    if cell.epochs < recipe.epochs:
+        parts.append(f"{cell.epochs} of the paper's {recipe.epochs} epochs")
+    if recipe.examples and run.data["train"] < recipe.examples:
+        parts.append(
+            f"{run.data['train']:,} training examples instead of "
+            f"{recipe.examples:,}"
+        )
+    parts += sorted({r.note for r in cell.runs if "note" in r.content})
+    return "; ".join(parts)
+
+
+def format_cell(cell: Cell | None, column: Column, notes: Footnotes) -> str:
+    """Mean ± spread, number of runs, and the mark of a note."""
+    if cell is None:
+        return "not run"
+    if not cell.values:
+        return "diverged" + notes.mark(note(cell, column))
+    decimals = cell.decimals
+    text = f"**{cell.mean:.{decimals}f}**"
+    if len(cell.values) > 1:
+        text += f" ± {cell.spread:.{decimals}f}"
+    runs = f"{len(cell.runs)} run" + ("s" if len(cell.runs) > 1 else "")
+    text += f" ({runs}, {cell.epochs} epochs)"
+    if len(cell.values) < len(cell.runs):
+        text += f", {len(cell.runs) - len(cell.values)} diverged"
+    return text + notes.mark(note(cell, column))
+
+
+def format_table(runs: list[Run], table: Table) -> list[str]:
+    """A table as Markdown: for each column the paper's number and ours."""
+    notes = Footnotes()
+    heads = ["scheme"]
+    for column in table.columns:
+        heads += [f"{column.title}, paper"] if column.paper else []
+        heads += [f"{column.title}, ours"]
+    lines = [_row(heads), _row(["---"] * len(heads))]
+    sizes = shown_sizes(runs, table)
+    for scheme in table.schemes:
+        row = [SCHEMES[scheme].title]
+        for column, size in zip(table.columns, sizes):
+            cell = find(runs, column.recipe, scheme, size)
+            row += [column.paper[scheme]] if column.paper else []
+            row += [format_cell(cell, column, notes)]
+        lines.append(_row(row))
+    return [f"## {table.title}", "", *lines, "", *notes.lines(), ""]
+
+
+def format_runs(runs: list[Run]) -> list[str]:
+    """Every run there is, a line each."""
+    heads = (
+        *("experiment", "scheme", "seed", "epochs", "best epoch"),
+        *("validation", "test", "s an epoch", "commit"),
+    )
+    lines = [_row(heads), _row(["---"] * len(heads))]
+    for run in runs:
+        decimals = DECIMALS[run.measure]
+        chosen = run.content.get("selected")
+        numbers = ["–", "diverged", "diverged"]
+        if chosen:
+            numbers = [str(chosen["epoch"])] + [
+                f"{chosen[f'{part}_{run.measure}']:.{decimals}f}"
+                for part in ("validation", "test")
+            ]
+        seconds = statistics.median(run.history["seconds"])
+        lines.append(
+            _row(
+                [
+                    run.experiment,
+                    SCHEMES[run.scheme].title,
+                    str(run.seed),
+                    f"{run.epochs_done} of {run.epochs_planned}",
+                    *numbers,
+                    f"{seconds:.0f}",
+                    ", ".join(dict.fromkeys(map(_commit, run.sessions))),
+                ]
+            )
+        )
+    return lines
+
+
+def _commit(session):
+    return session["commit"] or "unknown"
+
+
+def _row(cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def build_page(runs: list[Run], drawn: dict[str, str]) -> str:
+    """The page, given the results and the names of the figures."""
+    lines = [INTRODUCTION]
+    for name, table in TABLES.items():
+        lines += format_table(runs, table)
+        for figure in figures.OF_TABLE.get(name, ()):
+            lines += _embed(figure, drawn)
+    lines += ["## What agrees with the paper, what does not", ""]
+    lines += claims.format_claims(runs)
+    lines += ["", claims.WHY, "", CHOICES, "## All runs", ""]
+    lines += format_runs(runs) if runs else ["Nothing has run."]
+    lines += ["", *_machines(runs)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+INTRODUCTION = """\
+# The paper's tables and figures, run again
+
+Made by `python examples/paper/report.py` from the results in this folder, which
+`python examples/paper/run.py` wrote; not by hand. The paper is Hou, Yao, Kwok:
+*Loss-aware Binarization of Deep Networks*, ICLR 2017. Its numbers are single
+runs.
+
+How to read a cell: the **test** error or cross-entropy at the epoch that was
+best on the validation part (of equal ones the later), as the authors do. Over
+several seeds it is the mean ± the standard deviation. "Not run" means just
+that. A raised number points to what is not as in the paper.
+"""
+
+CHOICES = """\
+## What the paper leaves open, and what was done
+
+- The learning rate of full precision: that of the networks with binary weights.
+- Batch norm: momentum 0.9, epsilon 1e-5 inside the root. `--follow code` has
+  the authors' own (epsilon 1e-4 added to the standard deviation), their initial
+  weights (half of Glorot's limit), their learning rate for CIFAR-10 (0.02, not
+  0.03) and their local contrast normalization of SVHN (first channel only).
+- MNIST: pixels in [0, 1] minus the mean image of the 50,000 training images.
+- A last batch that is not full is left out of training, not out of evaluation.
+- Latent weights are clipped to [−1, 1] after each update; full-precision
+  weights are not.
+- The texts' gradients are clipped to [−5, 5] entry by entry, as the paper says;
+  the authors' code clips what flows into the gates at each time step instead.
+- The state of the LSTM is zero at the start of each sequence, in training and
+  in evaluation, as in the authors' code: cross-entropies are not comparable to
+  those of networks that carry it on.
+"""
+
+
+def _embed(figure, drawn):
+    if figure.name in drawn:
+        return [f"![{figure.title}]({drawn[figure.name]})", ""]
+    return [f"{figure.title}: not run.", ""]
+
+
+def _machines(runs):
+    kinds = {
+        f"{s['machine']}, {s['cores']} cores, Python {s['python']}, Keras "
+        f"{s['keras']}, TensorFlow {s['tensorflow']}, NumPy {s['numpy']}"
+        for run in runs
+        for s in run.sessions
+    }
+    return [f"Run on: {kind}." for kind in sorted(kinds)]
+
+
+def main(arguments=None) -> int:
+    """Runs the command line and returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument(
+        "--results-dir",
+        type=Path,
+        metavar="DIR",
+        default=ROOT / "results" / "paper",
+    )
+    folder = parser.parse_args(arguments).results_dir
+    if not folder.is_dir():
+        parser.error(f"--results-dir is not a folder. Received: {folder}")
+    try:
+        runs = load(folder)
+    except ResultError as error:
+        print(f"report.py: error: {error}", file=sys.stderr)
+        return 1
+    drawn = figures.draw_all(runs, folder / "figures")
+    write_text(folder / "README.md", build_page(runs, drawn))
+    print(f"{len(runs)} results, {len(drawn)} figures: {folder / 'README.md'}")
+    return 0
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes the whole file or nothing."""
+    partial = path.with_name(path.name + ".part")
+    partial.write_text(text)
+    partial.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""Runs the paper's experiments.
+
+    python examples/paper/run.py mnist --scheme lab --seed 1
+    python examples/paper/run.py table1 --budget small
+
+Each run writes `results/paper/<experiment>/<scheme>-<seed>.json` after every
+epoch. A run that was interrupted goes on where it stopped when the same command
+is given again, to the same result; a finished one is not overwritten.
+`report.py` makes the tables and figures.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# TensorFlow's own allocator keeps the memory of the binary kernels from step to
+# step. With jit_compile that makes a step of the large MLP faster.
+os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")
+
+from examples.paper.checkpoints import Finished, RunError
+from examples.paper.recipes import FOLLOW, RECIPES
+from examples.paper.schemes import SCHEMES
+from examples.paper.tables import TABLES, jobs
+from examples.paper.training import Plan, run
+from keras_lab.datasets import DataError
+
+SIZES = ("width", "cells", "steps")
+
+
+def parse(arguments=None):
+    """The options, checked."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    add = parser.add_argument
+    add(
+        "what",
+        choices=[*RECIPES, *TABLES],
+        metavar="WHAT",
+        help=f"an experiment ({', '.join(RECIPES)}) or all of a table "
+        f"({', '.join(TABLES)})",
+    )
+    add(
+        "--scheme",
+        nargs="+",
+        choices=list(SCHEMES),
+        metavar="S",
+        help=f"one or more of {', '.join(SCHEMES)}; default: all",
+    )
+    add(
+        "--seed",
+        nargs="+",
+        type=_whole_number(0),
+        default=[1],
+        metavar="N",
+        help="one or more; default: 1",
+    )
+    for name, letter, of_what in (
+        ("epochs", "N", "how many"),
+        ("width", "K", "units of a hidden layer, or filters of the first"),
+        ("cells", "C", "of the LSTM"),
+        ("steps", "TS", "time steps of the LSTM"),
+    ):
+        text = f"{of_what}; default: the paper's"
+        add(f"--{name}", type=_whole_number(1), metavar=letter, help=text)
+    add(
+        "--follow",
+        choices=FOLLOW,
+        default="paper",
+        help="whose initial weights, batch norm, learning rate and contrast "
+        "normalization, where the paper and its authors' code differ; "
+        "default: paper",
+    )
+    add(
+        "--budget",
+        choices=("full", "small"),
+        default="full",
+        help="of a table: the paper's sizes and epochs, or what two CPU cores "
+        "can carry; default: full",
+    )
+    add(
+        "--data-dir",
+        metavar="DIR",
+        help="default: KERAS_LAB_DATA, or else datasets in the Keras home",
+    )
+    add(
+        "--results-dir",
+        type=Path,
+        metavar="DIR",
+        default=ROOT / "results" / "paper",
+        help="default: results/paper",
+    )
+    add(
+        "--note",
+        metavar="TEXT",
+        help="kept with the result and shown by report.py, on the data say",
+    )
+    add("--no-jit", action="store_true", help="train without XLA")
+    options = parser.parse_args(arguments)
+    given = {name: getattr(options, name) for name in SIZES}
+    options.sizes = {name: size for name, size in given.items() if size}
+    if options.what in TABLES:
+        for name in (*options.sizes, *(["epochs"] if options.epochs else [])):
+            parser.error(
+                f"{options.what} says what --{name} is. Received: "
+                f"--{name} {getattr(options, name)}"
+            )
+    else:
+        if options.budget != "full":
+            parser.error(
+                "--budget is for tables. Received: --budget "
+                f"{options.budget} with {options.what}"
+            )
+        known = RECIPES[options.what].all_sizes
+        for name in options.sizes:
+            if name not in known:
+                parser.error(
+                    f"{options.what} has no --{name}, but "
+                    + ", ".join(f"--{size}" for size in known)
+                    + f". Received: --{name} {options.sizes[name]}"
+                )
+    return options
+
+
+def _whole_number(lowest):
+    def whole_number(text):
+        try:
+            value = int(text)
+        except ValueError:
+            value = None
+        if value is None or not lowest <= value < 2**32:
+            raise argparse.ArgumentTypeError(
+                f"must be an integer, at least {lowest}. Received: {text!r}"
+            )
+        return value
+
+    return whole_number
+
+
+def plans(options) -> list[Plan]:
+    """What the options ask for, run by run."""
+    if options.what in TABLES:
+        wanted = [
+            (job.recipe, job.scheme, job.epochs, job.sizes)
+            for job in jobs(TABLES[options.what], options.budget)
+        ]
+    else:
+        wanted = [
+            (options.what, scheme, options.epochs, options.sizes)
+            for scheme in SCHEMES
+        ]
+    return [
+        Plan(
+            name,
+            RECIPES[name],
+            scheme,
+            seed,
+            epochs,
+            sizes,
+            options.follow,
+            options.note,
+        )
+        for seed in options.seed
+        for name, scheme, epochs, sizes in wanted
+        if options.scheme is None or scheme in options.scheme
+    ]
+
+
+def main(arguments=None) -> int:
+    """Runs the command line and returns the exit code."""
+    options = parse(arguments)
+    todo = plans(options)
+    code = 0
+    for number, plan in enumerate(todo, start=1):
+        if len(todo) > 1:
+            _log(f"run {number} of {len(todo)}: {plan}")
+        try:
+            run(
+                plan,
+                options.data_dir,
+                options.results_dir,
+                jit_compile=not options.no_jit,
+                log=_log,
+            )
+        except Finished as finished:
+            _log(f"run.py: {finished}")
+            # Of several, those that are finished are skipped.
+            code = code or int(len(todo) == 1)
+        except (DataError, RunError) as error:
+            _log(f"run.py: error: {error}")
+            code = 1
+        except KeyboardInterrupt:
+            _log("\nInterrupted. The same command goes on from here.")
+            return 130
+    return code
+
+
+def _log(line):
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

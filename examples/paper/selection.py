@@ -1,0 +1,28 @@
+"""Which epoch of a run is reported: the best one on the validation part."""
+
+from collections.abc import Mapping, Sequence
+
+
+def select(history: Mapping[str, Sequence], measure: str) -> dict | None:
+    """The epoch with the lowest validation measure, the later one of equals.
+
+    Args:
+        history: Numbers by epoch; `None` where one was not finite.
+        measure: `"error"` or `"loss"`.
+
+    Returns:
+        The epoch, from 1, and its validation and test measure; `None` if there
+        is no epoch to choose.
+    """
+    values = history.get(f"validation_{measure}", ())
+    epochs = [e for e, value in enumerate(values, 1) if value is not None]
+    if not epochs:
+        return None
+    best = min(epochs, key=lambda epoch: (values[epoch - 1], -epoch))
+    return {
+        "epoch": best,
+        **{
+            f"{part}_{measure}": history[f"{part}_{measure}"][best - 1]
+            for part in ("validation", "test")
+        },
+    }

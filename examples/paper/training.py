@@ -1,0 +1,284 @@
+"""One run: a network, a scheme and a seed, epoch by epoch, resumable.
+
+All that is random comes from the seed (the weights) or from the seed and the
+epoch's number (the order of the examples), and each epoch ends with a
+checkpoint. So a run that was interrupted goes on as if it had not been.
+"""
+
+import dataclasses
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+
+import keras_lab
+from benchmarks.harness import environment
+from examples.paper import checkpoints
+from examples.paper.gradients import recurrent_gradient
+from examples.paper.recipes import Recipe
+from examples.paper.schemes import SCHEMES
+from examples.paper.selection import select
+from keras_lab.binary_weight import binary_weights
+from keras_lab.datasets import Part
+
+PARTS = ("train", "validation", "test")
+EVALUATION_BATCH = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What to run.
+
+    Args:
+        name: The recipe's name.
+        recipe: The recipe.
+        scheme: A key of `SCHEMES`.
+        seed: Of the weights and of the order of the examples.
+        epochs: How many; those of the recipe if `None`.
+        sizes: Sizes of the network that are not those of the recipe.
+        follow: `"paper"` or `"code"`, where the two differ.
+        note: What a reader of the result should know, on the data say.
+    """
+
+    name: str
+    recipe: Recipe
+    scheme: str
+    seed: int = 1
+    epochs: int | None = None
+    sizes: dict[str, int] = dataclasses.field(default_factory=dict)
+    follow: str = "paper"
+    note: str | None = None
+
+    @property
+    def experiment(self) -> str:
+        """The name with all that makes it another network, `mnist-width64`."""
+        changed = [
+            f"{name}{value}"
+            for name, value in sorted(self.sizes.items())
+            if value != self.recipe.all_sizes[name]
+        ]
+        code = ["code"] if self.follow == "code" else []
+        return "-".join([self.name, *changed, *code])
+
+    def __str__(self):
+        return f"{self.experiment} {self.scheme}-{self.seed}"
+
+    def configuration(self) -> dict:
+        """What must be the same for a run to be continued."""
+        recipe = self.recipe.following(self.follow)
+        scheme = SCHEMES[self.scheme]
+        return {
+            "experiment": self.experiment,
+            "recipe": self.name,
+            "scheme": self.scheme,
+            "seed": self.seed,
+            "sizes": {**recipe.all_sizes, **self.sizes},
+            "follow": self.follow,
+            "batch": recipe.batch,
+            "batch_norm": recipe.batch_norm,
+            "learning_rate": recipe.learning_rate(scheme, 1),
+            "decay": recipe.decay.to_json(),
+            "epochs_of_the_paper": recipe.epochs,
+        }
+
+
+class Batches(keras.utils.PyDataset):
+    """The examples in a given order, whole batches only."""
+
+    def __init__(self, part: Part, order: np.ndarray, batch: int):
+        super().__init__()
+        self.part, self.order, self.batch = part, order, batch
+
+    def __len__(self):
+        return len(self.order) // self.batch
+
+    def __getitem__(self, index):
+        chosen = self.order[index * self.batch : (index + 1) * self.batch]
+        return self.part.x[chosen], self.part.y[chosen]
+
+
+def epoch_order(count: int, seed: int, epoch: int) -> np.ndarray:
+    """The order of the training examples in an epoch."""
+    return np.random.default_rng([seed, epoch]).permutation(count)
+
+
+def run(
+    plan: Plan,
+    data_folder: str | None,
+    folder: Path,
+    jit_compile: bool = True,
+    log: Callable[[str], None] = print,
+) -> dict:
+    """Trains until the planned epochs are done, and returns the result.
+
+    Args:
+        plan: What to run.
+        data_folder: As in `keras_lab.datasets.data_folder`.
+        folder: Of all results; this one is `<experiment>/<scheme>-<seed>.json`.
+        jit_compile: Whether XLA compiles the step.
+        log: Called with a line of progress now and then.
+    """
+    recipe = plan.recipe.following(plan.follow)
+    scheme = SCHEMES[plan.scheme]
+    epochs = recipe.epochs if plan.epochs is None else plan.epochs
+    path = folder / plan.experiment / f"{plan.scheme}-{plan.seed}.json"
+    result = checkpoints.previous(path, plan.configuration(), epochs)
+
+    data = recipe.load(data_folder, **plan.sizes)
+    keras.utils.set_random_seed(plan.seed)
+    model = recipe.build(
+        scheme, data.classes, plan.follow, jit_compile, **plan.sizes
+    )
+    model.optimizer.build(model.trainable_variables)
+    described = {
+        **{name: len(getattr(data, name).y) for name in PARTS},
+        "files": data.files,
+    }
+    if result is None:
+        result = {
+            **plan.configuration(),
+            "parameters": model.count_params(),
+            "data": described,
+            "epochs_planned": epochs,
+            "epochs_done": 0,
+            "history": {},
+            "sessions": [],
+        }
+    elif result["data"] != described:
+        raise checkpoints.RunError(
+            f"{path} was made with the data {result['data']}, not {described}."
+        )
+    else:
+        checkpoints.restore(path, model)
+    result["epochs_planned"] = epochs
+    if plan.note:
+        result["note"] = plan.note
+    result["sessions"].append(
+        {
+            "first_epoch": result["epochs_done"] + 1,
+            "commit": _commit(),
+            "jit_compile": jit_compile,
+            "keras_lab": keras_lab.__version__,
+            **environment(),
+        }
+    )
+
+    parts = {
+        name: Part(part.x, recipe.task.targets(part.y))
+        for name in PARTS
+        for part in [getattr(data, name)]
+    }
+    began = time.monotonic()
+    first = result["epochs_done"] + 1
+    for epoch in range(first, epochs + 1):
+        rate = recipe.learning_rate(scheme, epoch)
+        record = _train_epoch(model, parts, plan.seed, epoch, rate, recipe)
+        for name, value in record.items():
+            result["history"].setdefault(name, []).append(value)
+        result["epochs_done"] = epoch
+        result["selected"] = select(result["history"], recipe.task.measure)
+        result["alpha"] = {
+            weight.alpha.path: weight.alpha.numpy().tolist()
+            for weight in binary_weights(model.variables)
+        }
+        gradient = recurrent_gradient(model, parts["validation"])
+        if gradient:
+            result["recurrent_gradient"] = gradient
+        checkpoints.save(path, model, result)
+        elapsed = time.monotonic() - began
+        left = elapsed / (epoch - first + 1) * (epochs - epoch)
+        log(_progress_line(plan, recipe, record, epoch, epochs, left))
+    return result
+
+
+def _train_epoch(model, parts, seed, epoch, rate, recipe):
+    """Trains and evaluates; returns the numbers of the epoch by name."""
+    began = time.monotonic()
+    model.optimizer.learning_rate = rate
+    order = epoch_order(len(parts["train"].y), seed, epoch)
+    batches = Batches(parts["train"], order, recipe.batch)
+    history = model.fit(
+        batches, shuffle=False, verbose=0, callbacks=[StepsLeft(epoch)]
+    ).history
+    trained = time.monotonic()
+    logs = {"train": {name: values[-1] for name, values in history.items()}}
+    for name in ("validation", "test"):
+        logs[name] = model.evaluate(
+            *parts[name],
+            batch_size=EVALUATION_BATCH,
+            verbose=0,
+            return_dict=True,
+        )
+    record = {"learning_rate": rate}
+    for name, values in logs.items():
+        record[f"{name}_loss"] = _finite(values["loss"])
+        if "categorical_accuracy" in values:
+            error = 100 * (1 - values["categorical_accuracy"])
+            record[f"{name}_error"] = round(error, 4)
+    record["train_seconds"] = round(trained - began, 2)
+    record["seconds"] = round(time.monotonic() - began, 2)
+    return record
+
+
+class StepsLeft(keras.callbacks.Callback):
+    """In a terminal, a line that says how far an epoch is."""
+
+    def __init__(self, epoch: int):
+        super().__init__()
+        self.epoch = epoch
+        self.shown = self.began = time.monotonic()
+
+    def on_train_batch_end(self, batch, logs=None):
+        now = time.monotonic()
+        if now - self.shown > 1 and sys.stderr.isatty():
+            self.shown = now
+            done, steps = batch + 1, self.params["steps"]
+            left = duration((now - self.began) * (steps / done - 1))
+            line = f"epoch {self.epoch}: step {done}/{steps}, {left} left"
+            print(f"\r{line}\x1b[K\r", end="", file=sys.stderr, flush=True)
+
+
+def _finite(value):
+    """JSON knows neither NaN nor infinity: they are null."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _progress_line(plan, recipe, record, epoch, epochs, left):
+    measure = recipe.task.measure
+    unit = "%" if measure == "error" else " nats"
+    numbers = "   ".join(
+        f"{part} {'diverged' if value is None else f'{value:.3f}{unit}'}"
+        for part in PARTS
+        for value in [record[f"{part}_{measure}"]]
+    )
+    return (
+        f"{plan}   epoch {epoch}/{epochs}   {numbers}   "
+        f"{record['seconds']:.0f} s   {duration(left)} left"
+    )
+
+
+def duration(seconds: float) -> str:
+    """A time for people to read."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes / 60:.1f} h"
+
+
+def _commit():
+    """The commit that runs, `-dirty` if it was changed; `None` if unknown."""
+    try:
+        return subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--tags"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,67 @@
+"""Preprocessed arrays on disk, so that a long preprocessing runs once."""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from keras_lab.datasets.files import digests
+
+__all__ = ["cached"]
+
+# To be raised whenever a preprocessing function gives other numbers.
+VERSION = 1
+
+
+def cached(
+    folder: Path,
+    name: str,
+    sources: list[Path],
+    make: Callable[[], dict[str, np.ndarray]],
+) -> dict[str, np.ndarray]:
+    """What `make` returns, from disk where it was made before.
+
+    The arrays are in `preprocessed/<name>-<hash>` of the data folder, where the
+    hash is that of the sources' content: another file is another entry. They
+    are mapped to memory, not read, so they may be larger than it. Where the
+    folder cannot be written to, the arrays are made anew each time.
+
+    Args:
+        folder: The data folder.
+        name: What the arrays are, with all that `make` depends on besides the
+            sources.
+        sources: The files that `make` reads.
+        make: A function that returns arrays by name.
+    """
+    key = json.dumps([VERSION, name, digests(sources)], sort_keys=True)
+    key = hashlib.sha256(key.encode()).hexdigest()[:16]
+    entry = folder / "preprocessed" / f"{name}-{key}"
+    if not entry.is_dir():
+        print(f"preprocessing {name}, once", file=sys.stderr, flush=True)
+        arrays = make()
+        try:
+            _write(entry, arrays)
+        except OSError as error:
+            print(f"not kept: {error}", file=sys.stderr, flush=True)
+            return arrays
+    return {
+        path.stem: np.load(path, mmap_mode="r") for path in entry.glob("*.npy")
+    }
+
+
+def _write(entry, arrays):
+    """Writes all arrays or none."""
+    partial = entry.with_name(f".{entry.name}.{os.getpid()}.part")
+    try:
+        partial.mkdir(parents=True)
+        for name, array in arrays.items():
+            np.save(partial / f"{name}.npy", array)
+        if not entry.is_dir():
+            os.replace(partial, entry)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

@@ -1,0 +1,212 @@
+"""MNIST, CIFAR-10 and SVHN with the paper's splits and preprocessing."""
+
+import os
+
+import numpy as np
+
+from keras_lab.datasets import preprocessing
+from keras_lab.datasets.cache import cached
+from keras_lab.datasets.dataset import Dataset, Part
+from keras_lab.datasets.files import Source, data_folder, digests, locate
+from keras_lab.datasets.formats import (
+    damaged,
+    read_cifar_batch,
+    read_idx,
+    read_mat,
+)
+
+__all__ = ["cifar10", "mnist", "svhn"]
+
+MNIST_ADDRESSES = (
+    "http://yann.lecun.com/exdb/mnist/",
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+)
+MNIST_SHA256 = {
+    "train-images-idx3-ubyte.gz": (
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
+    ),
+    "train-labels-idx1-ubyte.gz": (
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"
+    ),
+    "t10k-images-idx3-ubyte.gz": (
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"
+    ),
+    "t10k-labels-idx1-ubyte.gz": (
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
+    ),
+}
+CIFAR_ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
+CIFAR_SHA256 = (
+    "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
+)
+SVHN_ADDRESS = "http://ufldl.stanford.edu/housenumbers/"
+SVHN_MD5 = {
+    "train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373",
+    "test_32x32.mat": "eb5a983be6a315427106f1b164d9cef3",
+    "extra_32x32.mat": "a93ce644f1a588dc4d68dda5feec44a7",
+}
+
+
+def mnist(folder: str | os.PathLike | None = None) -> Dataset:
+    """MNIST: 50,000 / 10,000 / 10,000 images of 784 pixels.
+
+    Pixels are in [0, 1], minus the mean image of the training part. The
+    validation part are the last 10,000 of the 60,000 training images.
+
+    Args:
+        folder: The data folder, see `data_folder`.
+    """
+    folder = data_folder(folder)
+    paths = [
+        locate(
+            Source(
+                f"mnist/{name}",
+                tuple(address + name for address in MNIST_ADDRESSES),
+                f"sha256:{sha256}",
+            ),
+            folder,
+        )
+        for name, sha256 in MNIST_SHA256.items()
+    ]
+    images, labels = _read_mnist(*paths[:2], count=60_000)
+    test_images, test_labels = _read_mnist(*paths[2:], count=10_000)
+    images = np.concatenate([images, test_images])
+    labels = np.concatenate([labels, test_labels])
+    mean = images[:50_000].mean(axis=0, dtype=np.float64)
+    images -= mean.astype(np.float32)
+    parts = _split(images, labels, 50_000, 60_000)
+    return Dataset(*parts, classes=10, files=digests(paths))
+
+
+def _split(images, labels, *ends):
+    """Training, validation and test part, one after the other."""
+    return map(Part, np.split(images, ends), np.split(labels, ends))
+
+
+def _read_mnist(image_path, label_path, count):
+    images, labels = read_idx(image_path, 3), read_idx(label_path, 1)
+    if images.shape != (count, 28, 28):
+        raise damaged(
+            image_path, f"it holds {images.shape}, not {(count, 28, 28)}, bytes"
+        )
+    if labels.shape != (count,) or labels.max() > 9:
+        raise damaged(label_path, f"it does not hold {count} labels 0 to 9")
+    return images.reshape(count, 784).astype(np.float32) / 255, labels
+
+
+def cifar10(folder: str | os.PathLike | None = None) -> Dataset:
+    """CIFAR-10: 45,000 / 5,000 / 10,000 images of 32x32x3, whitened.
+
+    Global contrast normalization with scale 55, then ZCA whitening fitted on
+    the 50,000 training images (the authors' choice: the 5,000 of the validation
+    part, the last ones, are among them, without their labels). The result is
+    kept in the data folder.
+
+    Args:
+        folder: The data folder, see `data_folder`.
+    """
+    folder = data_folder(folder)
+    names = [f"data_batch_{number}" for number in range(1, 6)] + ["test_batch"]
+    paths = [
+        locate(
+            Source(
+                f"cifar-10-batches-py/{name}",
+                (CIFAR_ADDRESS,),
+                f"sha256:{CIFAR_SHA256}",
+                archive=True,
+            ),
+            folder,
+        )
+        for name in names
+    ]
+    arrays = cached(
+        folder, "cifar10-gcn-zca", paths, lambda: _whitened_cifar10(paths)
+    )
+    parts = _split(arrays["images"], arrays["labels"], 45_000, 50_000)
+    return Dataset(*parts, classes=10, files=digests(paths))
+
+
+def _whitened_cifar10(paths):
+    batches = [read_cifar_batch(path) for path in paths]
+    for path, (images, _) in zip(paths, batches):
+        if len(images) != 10_000:
+            raise damaged(path, f"it holds {len(images)} images, not 10000")
+    images = np.concatenate([images for images, _ in batches])
+    images = preprocessing.global_contrast_normalize(images, scale=55.0)
+    mean, whiten = preprocessing.zca_whitening(images[:50_000])
+    flat = images.reshape(len(images), -1)
+    for start in range(0, len(flat), preprocessing.CHUNK):
+        part = flat[start : start + preprocessing.CHUNK]
+        part[:] = (part - mean) @ whiten
+    labels = np.concatenate([labels for _, labels in batches])
+    return {"images": images, "labels": labels}
+
+
+def svhn(
+    folder: str | os.PathLike | None = None, first_channel_only: bool = False
+) -> Dataset:
+    """SVHN, 32x32x3, with global and local contrast normalization.
+
+    The validation part are the first 400 images of each class of `train` and,
+    where that file is present, the first 200 of each of `extra`; the training
+    part is the rest of both. With all three files this is the paper's 598,388 /
+    6,000 / 26,032. `extra` is not downloaded by itself: it has 1.3 GB. The
+    result is kept in the data folder.
+
+    Args:
+        folder: The data folder, see `data_folder`.
+        first_channel_only: Whether the local normalization leaves green and
+            blue alone, as the authors' library did by mistake.
+    """
+    folder = data_folder(folder)
+    paths = [
+        locate(
+            Source(f"svhn/{name}", (SVHN_ADDRESS + name,), f"md5:{md5}"),
+            folder,
+            optional=name.startswith("extra"),
+        )
+        for name, md5 in SVHN_MD5.items()
+    ]
+    paths = [path for path in paths if path is not None]
+    channels = (0,) if first_channel_only else None
+    name = "svhn-gcn-lcn" + ("-first-channel" if first_channel_only else "")
+    arrays = cached(
+        folder, name, paths, lambda: _normalized_svhn(paths, channels)
+    )
+    parts = {
+        part: Part(arrays[f"{part}_images"], arrays[f"{part}_labels"])
+        for part in ("train", "validation", "test")
+    }
+    return Dataset(**parts, classes=10, files=digests(paths))
+
+
+def _normalized_svhn(paths, channels):
+    parts = {"train": [], "validation": [], "test": []}
+    for path in paths:
+        images, labels = read_mat(path)
+        if path.name.startswith("test"):
+            parts["test"].append((images, labels))
+            continue
+        each = 200 if path.name.startswith("extra") else 400
+        chosen = np.zeros(len(labels), bool)
+        for digit in range(10):
+            indices = np.flatnonzero(labels == digit)[:each]
+            if len(indices) < each:
+                raise damaged(
+                    path,
+                    f"it holds {len(indices)} images of the digit {digit}, "
+                    f"fewer than the {each} of the validation part",
+                )
+            chosen[indices] = True
+        parts["validation"].append((images[chosen], labels[chosen]))
+        parts["train"].append((images[~chosen], labels[~chosen]))
+    arrays = {}
+    for part, pieces in parts.items():
+        images = np.concatenate([images for images, _ in pieces])
+        images = preprocessing.global_contrast_normalize(images)
+        images = preprocessing.local_contrast_normalize(
+            images, channels=channels
+        )
+        arrays[f"{part}_images"] = images
+        arrays[f"{part}_labels"] = np.concatenate([y for _, y in pieces])
+    return arrays

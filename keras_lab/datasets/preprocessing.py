@@ -1,0 +1,105 @@
+"""Contrast normalization and whitening of images, as pure functions.
+
+As in Pylearn2, the library that the paper's authors used.
+"""
+
+import numpy as np
+
+__all__ = [
+    "global_contrast_normalize",
+    "local_contrast_normalize",
+    "zca_whitening",
+]
+
+CHUNK = 5000
+
+
+def global_contrast_normalize(
+    images: np.ndarray, scale: float = 1.0
+) -> np.ndarray:
+    """Each image minus its mean, divided by its norm, times `scale`.
+
+    Mean and norm are over all pixels and channels. A constant image becomes
+    zero.
+    """
+    x = images.reshape(len(images), -1).astype(np.float32)
+    x -= x.mean(axis=1, keepdims=True)
+    norm = np.sqrt(np.einsum("ij,ij->i", x, x)) / np.float32(scale)
+    x /= np.where(norm < 1e-8, 1, norm)[:, None]
+    return x.reshape(images.shape)
+
+
+def zca_whitening(
+    images: np.ndarray, regularization: float = 0.1
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean image and the matrix P that whiten images like the given ones.
+
+    P = V diag(λ + regularization)^-½ Vᵀ with the eigenvalues λ and eigenvectors
+    V of their covariance matrix; the whitened image is (x − mean) P.
+    """
+    x = images.reshape(len(images), -1)
+    mean = x.mean(axis=0, dtype=np.float64).astype(np.float32)
+    # Products in float32 for speed, their sum in float64 for its digits.
+    covariance = np.zeros((x.shape[1], x.shape[1]))
+    for start in range(0, len(x), CHUNK):
+        centred = x[start : start + CHUNK] - mean
+        covariance += centred.T @ centred
+    covariance /= len(x)
+    covariance[np.diag_indices_from(covariance)] += regularization
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    whiten = (vectors / np.sqrt(eigenvalues)) @ vectors.T
+    return mean, whiten.astype(np.float32)
+
+
+def local_contrast_normalize(
+    images: np.ndarray,
+    size: int = 7,
+    sigma: float = 2.0,
+    channels: tuple[int, ...] | None = None,
+) -> np.ndarray:
+    """Each pixel minus the mean, divided by the size, of its neighbourhood.
+
+    With G a Gaussian window that sums to one, zeros beyond the border:
+
+        (x − G∗x) / max(s, mean of s over the image, 1e-4),   s = √(G∗x²)
+
+    Args:
+        images: Shape (n, height, width, channels).
+        size: Width of the window, odd.
+        sigma: Of the Gaussian.
+        channels: Which channels to normalize, each by itself. Defaults to all.
+            `(0,)` gives what Pylearn2 gave: it returned from within its loop
+            over the channels, and so normalized the first only.
+    """
+    if size % 2 != 1:
+        raise ValueError(f"`size` must be odd. Received: size={size}")
+    offsets = np.arange(size) - size // 2
+    window = np.exp(-(offsets**2) / (2 * sigma**2))
+    window = (window / window.sum()).astype(np.float32)
+    result = np.array(images, dtype=np.float32)
+    if channels is None:
+        channels = range(images.shape[-1])
+    for channel in channels:
+        for start in range(0, len(images), CHUNK):
+            x = result[start : start + CHUNK, :, :, channel]
+            deviation = np.sqrt(_blur(x * x, window))
+            floor = deviation.mean(axis=(1, 2), keepdims=True)
+            divisor = np.maximum(np.maximum(deviation, floor), 1e-4)
+            centred = (x - _blur(x, window)) / divisor
+            result[start : start + CHUNK, :, :, channel] = centred
+    return result
+
+
+def _blur(x, window):
+    """x ∗ G for a separable G: first along the rows, then the columns."""
+    for axis in (1, 2):
+        pad = [(0, 0)] * 3
+        pad[axis] = (len(window) // 2,) * 2
+        padded = np.moveaxis(np.pad(x, pad), axis, 0)
+        length = x.shape[axis]
+        blurred = sum(
+            weight * padded[offset : offset + length]
+            for offset, weight in enumerate(window)
+        )
+        x = np.moveaxis(blurred, 0, axis)
+    return x
