@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_lab.binary_weight import binary_weights
 from keras_lab.layers.base import BinaryLayer
+from keras_lab.layers.recurrent import BinaryCell, BinaryRNN
 
 __all__ = ["freeze"]
 
@@ -19,17 +20,21 @@ SIGN = PACKAGE + "SignActivation"
 WEIGHT_CLIP = PACKAGE + "WeightClip"
 
 
-def freeze(model: keras.Model) -> keras.Model:
+def freeze(model: keras.Model, strict: bool = True) -> keras.Model:
     """A new model of plain Keras layers that computes what `model` computes.
 
     Every kernel is ŵ = α·sign(w), a constant for whoever reads the model next:
     the TFLite exporter, ONNX, OpenVINO. Its file loads without keras_lab. A
     layer that binarizes its inputs becomes a small model of the same name: the
-    sign, then the Keras layer.
+    sign, then the Keras layer. Keras has no recurrent layer that takes the sign
+    of its state (`activation="sign"`, or `input_quantizer="sign"`).
 
     Args:
         model: A built Sequential or functional model, or a subclassed one with
             a `get_config` that names its layers. It is left as it is.
+        strict: Whether a layer without a counterpart in Keras is an error. With
+            `False` it stays a layer of keras_lab, in full precision with the
+            kernel ŵ, and the file needs keras_lab to load.
 
     Returns:
         The new model, not compiled, with the outputs of `model`.
@@ -39,7 +44,7 @@ def freeze(model: keras.Model) -> keras.Model:
     >>> keras_lab.freeze(model).save("plain.keras")
     """
     _check(model)
-    freezer = _Freezer()
+    freezer = _Freezer(strict)
     frozen = freezer.copy(model)
     freezer.assign_weights()
     return frozen
@@ -68,7 +73,8 @@ def _check(model):
 class _Freezer:
     """Makes plain counterparts: of a layer that is shared, one."""
 
-    def __init__(self):
+    def __init__(self, strict):
+        self.strict = strict
         self.copies = {}
         self.pairs = []
 
@@ -99,6 +105,13 @@ class _Freezer:
             # A layer without weights does not say its inputs' shape.
             config["build_config"] = {"input_shape": layer.input.shape}
         config = _plain(config)
+        if self.strict and _names_keras_lab(config):
+            raise ValueError(
+                f"Layer '{layer.name}' has no counterpart in plain Keras: it "
+                "takes the sign of its state. Received: a layer of type "
+                f"{type(layer).__name__}. With `strict=False` it stays a layer "
+                "of keras_lab."
+            )
         plain = keras.saving.deserialize_keras_object(config, safe_mode=False)
         self.pairs.append((layer, plain))
         return plain
@@ -161,11 +174,16 @@ def _plain(node):
     node = {k: _plain(v) for k, v in node.items() if k != "compile_config"}
     if name == WEIGHT_CLIP:
         return None
-    if name.startswith(PACKAGE):
-        _use_keras_class(node, keras.saving.get_registered_object(name))
     config = node.get("config")
     if not isinstance(config, dict):
         return node
+    if name.startswith(PACKAGE):
+        cls = keras.saving.get_registered_object(name)
+        if issubclass(cls, (BinaryCell, BinaryRNN)):
+            return _plain_recurrent(node, config, cls)
+        if issubclass(cls, BinaryLayer):
+            del config["kernel_quantizer"]
+            _use_keras_class(node, cls)
     before = _is_sign(config.pop("input_quantizer", None))
     after = _is_sign(config.get("activation"))
     if after:
@@ -173,12 +191,30 @@ def _plain(node):
     return _between_signs(node, before, after) if before or after else node
 
 
+def _plain_recurrent(node, config, cls):
+    one_hot = config["one_hot"]
+    signs = _is_sign(config["activation"]) or config["input_quantizer"]
+    if signs or (one_hot is not None and issubclass(cls, BinaryCell)):
+        config["kernel_quantizer"] = None
+        return node
+    for name in BinaryRNN._cell_options:
+        del config[name]
+    _use_keras_class(node, cls)
+    return node if one_hot is None else _after_one_hot(node, one_hot)
+
+
 def _use_keras_class(node, cls):
-    if issubclass(cls, BinaryLayer):
-        del node["config"]["kernel_quantizer"]
-        bases = (b for b in cls.__mro__ if b.__module__.startswith("keras."))
-        node["class_name"] = next(bases).__name__
-        node.update(module="keras.layers", registered_name=None)
+    bases = (b for b in cls.__mro__ if b.__module__.startswith("keras."))
+    node["class_name"] = next(bases).__name__
+    node.update(module="keras.layers", registered_name=None)
+
+
+def _names_keras_lab(node):
+    if isinstance(node, dict):
+        name = node.get("registered_name") or ""
+        parts = node.values()
+        return name.startswith(PACKAGE) or any(map(_names_keras_lab, parts))
+    return isinstance(node, (list, tuple)) and any(map(_names_keras_lab, node))
 
 
 def _is_sign_layer(node):
@@ -206,6 +242,16 @@ def _between_signs(node, before, after):
     model = keras.Model(
         inputs, _sign(outputs) if after else outputs, name=layer.name
     )
+    return {**node, **keras.saving.serialize_keras_object(model)}
+
+
+def _after_one_hot(node, length):
+    """The config of a model: indices to one-hot vectors, then the layer."""
+    build_config = node.pop("build_config")
+    layer = keras.saving.deserialize_keras_object(node, safe_mode=False)
+    inputs = keras.Input(batch_shape=build_config["input_shape"], dtype="int32")
+    vectors = ops.one_hot(ops.squeeze(inputs, -1), length)
+    model = keras.Model(inputs, layer(vectors), name=layer.name)
     return {**node, **keras.saving.serialize_keras_object(model)}
 
 

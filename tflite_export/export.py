@@ -70,7 +70,7 @@ def export_tflite(
     _check_batch_size(batch_size)
     if batch_size is None and is_recurrent(model):
         batch_size = 1
-    frozen = as_functional(keras_lab.freeze(model))
+    frozen = as_functional(keras_lab.freeze(model, strict=False))
     inputs, origin = _validation_inputs(frozen, validation_data)
 
     content = convert(frozen, batch_size)

@@ -47,11 +47,13 @@ class Kernel:
         path: The variable's path, the layer's name in it.
         signs: int8 array of ±1, of the kernel's shape.
         alpha: float32 array, one α or several.
+        first_channel: For a part of a kernel, where it begins.
     """
 
     path: str
     signs: np.ndarray
     alpha: np.ndarray
+    first_channel: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +96,11 @@ class BinaryConstant:
         if self.kernel is not None:
             return self.kernel.signs.shape
         return tuple(self.signs.shape[axis] for axis in self.to_keras)
+
+    @property
+    def first_channel(self) -> int:
+        """Where a part of a kernel begins."""
+        return 0 if self.kernel is None else self.kernel.first_channel
 
     def with_channels_first(self) -> "BinaryConstant":
         """The same with the axis of channels moved to the front."""
@@ -146,12 +153,11 @@ def _find(model, tensor, name, kernels):
     axis = operator.axis % weights.ndim
     matches = []
     for kernel in kernels:
-        signs = _as_stored(kernel.signs, weights.shape, operator.to_keras)
-        if signs is None:
-            continue
-        scales = _scales(weights, signs, axis)
-        if scales is not None:
-            matches.append((kernel, signs, scales))
+        for part in _candidates(kernel, weights):
+            signs = _as_stored(part.signs, weights.shape, operator.to_keras)
+            scales = None if signs is None else _scales(weights, signs, axis)
+            if scales is not None:
+                matches.append((part, signs, scales))
     if matches:
         # Small kernels may have the same signs: then the name decides.
         kernel, signs, scales = max(
@@ -180,6 +186,27 @@ def _find(model, tensor, name, kernels):
         kernel=kernel,
         path=path,
     )
+
+
+def _candidates(kernel, weights):
+    """The kernel, or its gates that a recurrent layer multiplies apart."""
+    if kernel.signs.size == weights.size:
+        return [kernel]
+    inputs, channels = kernel.signs.shape[0], kernel.signs.shape[-1]
+    if kernel.signs.ndim != 2 or weights.shape[1:] != (inputs,):
+        return []
+    count = len(weights)
+    first = np.where(weights[0] < 0, -1, 1)
+    starts = np.flatnonzero(np.all(kernel.signs.T == first, axis=1))
+    return [
+        dataclasses.replace(
+            kernel,
+            signs=kernel.signs[:, start : start + count],
+            first_channel=int(start),
+        )
+        for start in starts
+        if start + count <= channels
+    ]
 
 
 def _as_stored(signs, shape, to_keras):

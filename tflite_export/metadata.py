@@ -76,7 +76,13 @@ def read_packed(path) -> list[PackedWeight]:
             "written by tflite_export, or in the format 'float'."
         )
     with damage_as_error(f"metadata '{METADATA_NAME}'"):
-        return [_read_entry(model, entry) for entry in entries["weights"]]
+        parts = {}
+        for entry in entries["weights"]:
+            weight = _read_entry(model, entry)
+            parts.setdefault(weight.path, []).append(
+                (entry["first_channel"], weight)
+            )
+        return [_joined(weights) for weights in parts.values()]
 
 
 def read_content(path) -> bytes:
@@ -112,6 +118,14 @@ def _read_entry(model, entry):
         np.ascontiguousarray(signs.reshape(entry["shape"])),
         _tensor(model, entry["alpha"]).reshape(entry["alpha_shape"]).copy(),
     )
+
+
+def _joined(parts):
+    """The kernel of which these are parts, by their first channel."""
+    parts = dict(parts)
+    weights = [parts[first] for first in sorted(parts)]
+    signs = np.concatenate([weight.signs for weight in weights], axis=-1)
+    return dataclasses.replace(weights[0], shape=signs.shape, signs=signs)
 
 
 def _tensor(model, place):
@@ -184,6 +198,7 @@ def _entry(model, placement, stored):
         "arithmetic": "int8" if placement.int8 else "float32",
         "note": placement.note,
         "shape": list(constant.keras_shape),
+        "first_channel": constant.first_channel,
         "encoding": str(placement.storage),
         "signs": [stored.subgraph, stored.tensor],
         "stored_shape": list(constant.signs.shape),

@@ -154,19 +154,21 @@ def describe(
 
 def _binary_rows(content, model, metadata):
     rows = []
-    for entry, weight in zip(metadata["weights"], read_packed(content)):
+    alphas = {weight.path: weight.alpha for weight in read_packed(content)}
+    for entry in metadata["weights"]:
         subgraph, number = entry["signs"]
         size = model.bytes_on_disk(model.subgraphs[subgraph].tensors[number])
+        weights = math.prod(entry["shape"])
         rows.append(
             LayerRow(
-                layer=weight.path,
+                layer=entry["path"],
                 operator=entry["operator"],
                 kind="binary",
                 arithmetic=entry["arithmetic"],
-                weights=weight.signs.size,
-                bits=8 * size / weight.signs.size,
+                weights=weights,
+                bits=8 * size / weights,
                 bytes=size,
-                alpha=_range(weight.alpha),
+                alpha=_range(alphas[entry["path"]]),
                 note=entry["note"],
             )
         )

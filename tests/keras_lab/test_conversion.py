@@ -22,13 +22,13 @@ def binary_values(model):
     ]
 
 
-def check_freeze(model, inputs):
-    """`freeze` keeps the outputs to the bit and leaves the model alone."""
+def check_freeze(model, inputs, tolerance=0):
+    """`freeze` keeps the outputs and leaves the model alone."""
     before = [weight.numpy() for weight in model.weights]
     expected = model(inputs)
     frozen = keras_lab.freeze(model)
     keras.tree.map_structure(
-        np.testing.assert_array_equal,
+        lambda x, y: np.testing.assert_allclose(x, y, 0, tolerance),
         frozen(inputs),
         expected,
     )
@@ -134,6 +134,52 @@ def test_layers_in_wrappers_are_frozen(inputs):
         ]
     )
     check_freeze(model, random_input((2, 5, 4)))
+
+
+RECURRENT = {
+    "lstm": lambda: keras_lab.BinaryLSTM(5),
+    "gru": lambda: keras_lab.BinaryGRU(5, reset_after=False),
+    "simple_rnn": lambda: keras_lab.BinarySimpleRNN(5, return_sequences=True),
+    "bidirectional": lambda: layers.Bidirectional(keras_lab.BinaryLSTM(5)),
+    "cell": lambda: layers.RNN(keras_lab.BinaryLSTMCell(5)),
+    "cells": lambda: layers.RNN(
+        [keras_lab.BinaryGRUCell(5), keras_lab.BinarySimpleRNNCell(4)]
+    ),
+    "full precision": lambda: keras_lab.BinaryLSTM(5, kernel_quantizer=None),
+}
+
+
+@pytest.mark.parametrize("case", RECURRENT)
+def test_recurrent_layers_are_frozen(case):
+    model = keras.Sequential([keras.Input((6, 4)), RECURRENT[case]()])
+    check_freeze(model, random_input((3, 6, 4)), tolerance=1e-6)
+
+
+def test_one_hot_indices_are_spelled_out():
+    model = keras.Sequential(
+        [
+            keras.Input((6, 1), dtype="int32"),
+            keras_lab.BinaryLSTM(5, one_hot=7),
+        ]
+    )
+    letters = np.random.default_rng(0).integers(0, 7, (3, 6, 1))
+    check_freeze(model, letters, tolerance=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options", [{"activation": "sign"}, {"input_quantizer": "sign"}]
+)
+def test_the_sign_of_a_state_has_no_counterpart_in_keras(options):
+    model = keras.Sequential(
+        [keras.Input((6, 4)), keras_lab.BinaryLSTM(5, **options, name="memory")]
+    )
+    with pytest.raises(ValueError, match="'memory' has no counterpart"):
+        keras_lab.freeze(model)
+    frozen = keras_lab.freeze(model, strict=False)
+    inputs = random_input((3, 6, 4))
+    np.testing.assert_allclose(frozen(inputs), model(inputs), atol=1e-6)
+    kernel = frozen.layers[0].cell.kernel.numpy()
+    np.testing.assert_array_equal(kernel, model.layers[0].cell.binary_kernel)
 
 
 def test_a_compiled_lab_model_becomes_a_plain_model():

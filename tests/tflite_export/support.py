@@ -203,7 +203,7 @@ class Exported:
         self.model = model
         if batch_size is None and is_recurrent(model):
             batch_size = 1
-        self.frozen = as_functional(keras_lab.freeze(model))
+        self.frozen = as_functional(keras_lab.freeze(model, strict=False))
         self.converted = convert(self.frozen, batch_size)
 
     @functools.cache  # noqa: B019, lives as long as the tests of a module

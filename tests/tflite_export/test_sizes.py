@@ -62,21 +62,3 @@ def test_a_packed_network_is_a_small_fraction_of_the_float_one(make, ratio):
         np.testing.assert_array_equal(
             weight.signs > 0, trained[weight.path] >= 0
         )
-
-
-def test_an_lstm_layer_is_a_small_fraction_of_the_float_one():
-    layer = layers.LSTM(512)
-    model = keras.Sequential([keras.Input((32, 512)), layer])
-    rng = np.random.default_rng(0)
-    scales = np.repeat(np.array([0.02, 0.03, 0.04, 0.05], "f"), 512)
-    layer.set_weights(
-        [
-            np.where(rng.normal(size=(512, 2048)) >= 0, scales, -scales),
-            np.where(rng.normal(size=(512, 2048)) >= 0, scales, -scales),
-            rng.normal(size=2048),
-        ]
-    )
-    exported = Exported(model)
-    floats = len(exported.content("float"))
-    for format in ("packed", "packed_float"):
-        assert floats / len(exported.content(format)) >= 24

@@ -55,11 +55,10 @@ def is_sign(model: FlatModel, subgraph, tensor: int):
     if sign is None or model.operator_name(sign) != "SIGN":
         return None
     x, zero = inputs_of(equal)
-    values = [model.constant(subgraph.tensors[i]) for i in (zero, one)]
-    if any(v is None or v.size != 1 for v in values):
-        return None
-    if [float(v.item()) for v in values] != [0.0, 1.0]:
-        return None
+    for index, expected in ((zero, 0), (one, 1)):
+        value = model.constant(subgraph.tensors[index])
+        if value is None or not np.all(value == expected):
+            return None
     return x if inputs_of(sign) == [x] else None
 
 
@@ -88,12 +87,19 @@ def reaches_sign(model: FlatModel, subgraph, tensor: int, stop) -> bool:
     while open_:
         for operator in model.consumers(subgraph, open_.pop()):
             name = model.operator_name(operator)
-            if name == "SIGN":
+            if name == "SIGN" or (
+                name == "WHILE" and _takes_signs(model, operator)
+            ):
                 return True
             if name not in stop and id(operator) not in seen:
                 seen.add(id(operator))
                 open_ += operator.outputs.tolist()
     return False
+
+
+def _takes_signs(model, loop):
+    body = model.subgraphs[loop.builtinOptions.bodySubgraphIndex]
+    return any(model.operator_name(part) == "SIGN" for part in body.operators)
 
 
 def can_encode(model: FlatModel, subgraph, operator) -> bool:
