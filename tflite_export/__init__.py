@@ -15,6 +15,7 @@ from tflite_export.export import export_tflite
 from tflite_export.metadata import PackedWeight, read_packed
 from tflite_export.report import ExportReport, inspect
 from tflite_export.rewrite import pack
+from tflite_export.validate import run
 
 __all__ = [
     "ConversionError",
@@ -27,4 +28,5 @@ __all__ = [
     "inspect",
     "pack",
     "read_packed",
+    "run",
 ]

@@ -5,6 +5,9 @@ of a file, and adds the few verbs that a transformation needs. Tensors and
 operators are named by their number in their subgraph, as in the file.
 """
 
+import os
+from pathlib import Path
+
 import flatbuffers
 import numpy as np
 
@@ -16,7 +19,7 @@ try:
 except ImportError:
     from tensorflow.lite.python import schema_py_generated as schema
 
-__all__ = ["FlatModel", "quantization", "schema"]
+__all__ = ["FlatModel", "quantization", "read_content", "schema"]
 
 
 def _names(enumeration):
@@ -375,6 +378,21 @@ def quantization(scales, axis: int = 0) -> Symmetric:
     parameters.scale = np.atleast_1d(np.asarray(scales, np.float32))
     parameters.quantizedDimension = axis if len(parameters.scale) > 1 else 0
     return parameters
+
+
+def read_content(path) -> bytes:
+    """The bytes of a file, given by its path or as they are."""
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        return bytes(path)
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            "Give the path of a .tflite file, or its bytes. "
+            f"Received: {path!r} of type {type(path).__name__}"
+        )
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no such file. Received: '{path}'")
+    return path.read_bytes()
 
 
 def shape_of(tensor) -> tuple:

@@ -6,14 +6,12 @@ signs and its α lie in the file. `tflite_export/README.md` documents it.
 
 import dataclasses
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 
 from tflite_export.errors import InvalidModelError, damage_as_error
 from tflite_export.find import BinaryConstant
-from tflite_export.flatbuffer import FlatModel, schema
+from tflite_export.flatbuffer import FlatModel, read_content, schema
 from tflite_export.plan import Format, Placement, Storage
 from tflite_export.transformations.unpack_once import unpack_signs
 
@@ -83,21 +81,6 @@ def read_packed(path) -> list[PackedWeight]:
                 (entry["first_channel"], weight)
             )
         return [_joined(weights) for weights in parts.values()]
-
-
-def read_content(path) -> bytes:
-    """The bytes of a file, given by its path or as they are."""
-    if isinstance(path, (bytes, bytearray, memoryview)):
-        return bytes(path)
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(
-            "Give the path of a .tflite file, or its bytes. "
-            f"Received: {path!r} of type {type(path).__name__}"
-        )
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no such file. Received: '{path}'")
-    return path.read_bytes()
 
 
 def _read_entry(model, entry):

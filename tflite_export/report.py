@@ -20,9 +20,10 @@ from tflite_export.flatbuffer import (
     FlatModel,
     inputs_of,
     name_of,
+    read_content,
     shape_of,
 )
-from tflite_export.metadata import read_content, read_metadata, read_packed
+from tflite_export.metadata import read_metadata, read_packed
 from tflite_export.validate import Agreement
 
 __all__ = ["ExportReport", "LayerRow", "inspect"]

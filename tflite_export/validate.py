@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from tflite_export.flatbuffer import FlatModel
+from tflite_export.flatbuffer import FlatModel, read_content
 
 __all__ = ["Agreement", "agreement", "make_interpreter", "run"]
 
@@ -77,18 +77,22 @@ def make_interpreter(
         )
 
 
-def run(content: bytes, inputs: dict, **options) -> dict:
-    """The outputs of a model by name, for inputs by name.
+def run(path, inputs, **options) -> dict:
+    """The outputs of a model by name, from the stock interpreter.
 
     A model of a fixed batch size is run batch by batch, the last one filled up
     with zeros.
 
     Args:
-        content: The bytes of a `.tflite` file.
-        inputs: An array of samples for each input.
+        path: The path of a `.tflite` file, or its content as bytes.
+        inputs: The samples: an array for each input by name, or an array for a
+            model of one input.
         **options: As in `make_interpreter`.
     """
+    content = read_content(path)
     input_tensors, output_tensors = FlatModel(content).signature()
+    if not isinstance(inputs, dict):
+        inputs = {name: inputs for name in input_tensors}
     interpreter = make_interpreter(content, **options)
     samples = step = len(next(iter(inputs.values())))
     for detail in interpreter.get_input_details():

@@ -67,6 +67,7 @@ class Unpacker:
         self.main = model.subgraphs[0]
         self.operators = []
         self.tables = {}
+        self.integers = {}
 
     def pack(self, constant: BinaryConstant, type_name: str):
         """Packs one constant.
@@ -250,8 +251,12 @@ class Unpacker:
         )
 
     def _integers(self, values):
-        values = np.array(values, np.int32)
-        return self.model.add_constant(self.main, "integers", values)
+        key = tuple(int(value) for value in values)
+        if key not in self.integers:
+            self.integers[key] = self.model.add_constant(
+                self.main, "integers", np.array(key, np.int32)
+            )
+        return self.integers[key]
 
     def _append(self, operator, inputs, name, shape, type_name, **options):
         tensor = self.model.add_tensor(self.main, name, shape, type_name)
