@@ -41,7 +41,9 @@ def train(network, data, epochs):
     steps = epochs * (len(data.train.x) // 100)
     rate = keras.optimizers.schedules.ExponentialDecay(0.01, steps, 0.01)
     network.compile(
-        keras_lab.LABAdam(rate), "squared_hinge", ["categorical_accuracy"]
+        optimizer=keras_lab.LABAdam(rate),
+        loss="squared_hinge",
+        metrics=["categorical_accuracy"],
     )
     x, labels = data.train
     y = 2 * np.eye(10, dtype="float32")[labels] - 1
