@@ -11,6 +11,7 @@ from tflite_export.find import (
 )
 from tflite_export.flatbuffer import FlatModel, inputs_of, shape_of
 from tflite_export.transformations.conv_as_matmul import can_be_matmul
+from tflite_export.transformations.pass_into_loop import loop_of
 from tflite_export.transformations.sign_inputs import (
     can_encode,
     comes_from_sign,
@@ -78,14 +79,18 @@ def plan(
     model: FlatModel, constants: list[BinaryConstant], format: Format
 ) -> list[Placement]:
     """A placement for each constant."""
-    if format == Format.FLOAT:
-        return [Placement(c, Storage.FLOAT32, int8=False) for c in constants]
     return [_plan_one(model, constant, format) for constant in constants]
 
 
 def _plan_one(model, constant, format):
     subgraph = model.subgraphs[constant.subgraph]
     users = weighted_users(model, subgraph, constant.tensor)
+    if len(users) != len(model.consumers(subgraph, constant.tensor)):
+        note = "other operators read its weights"
+        return Placement(constant, Storage.FLOAT32, int8=False, note=note)
+    if format.is_packed and not _can_be_unpacked(model, constant):
+        note = "in a loop inside of a loop"
+        return Placement(constant, Storage.FLOAT32, int8=False, note=note)
     matmul = format.is_packed and all(
         can_be_matmul(model, subgraph, user) for user in users
     )
@@ -107,6 +112,12 @@ def _plan_one(model, constant, format):
         matmul=matmul,
         note=why_not,
     )
+
+
+def _can_be_unpacked(model, constant):
+    """Whether the weights are in the main subgraph, or in a loop of it."""
+    inside = constant.subgraph
+    return inside == 0 or loop_of(model, inside) is not None
 
 
 def weighted_users(model, subgraph, tensor):

@@ -102,8 +102,10 @@ def _apply(model, placements):
             type_name = "INT8" if placement.int8 else "FLOAT32"
             stored.append(Stored(0, *unpacker.pack(constant, type_name)))
         else:
-            store_natively(model, constant, placement.storage.upper())
             stored.append(Stored(constant.subgraph, constant.tensor, constant))
+            if placement.storage == Storage.FLOAT32:
+                continue
+            store_natively(model, constant, placement.storage.upper())
             if not placement.int8:
                 dequantize(model, constant)
     unpacker.finish()

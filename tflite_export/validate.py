@@ -9,6 +9,9 @@ from tflite_export.flatbuffer import FlatModel, read_content
 
 __all__ = ["Agreement", "agreement", "make_interpreter", "run"]
 
+# Run at a time, where the batch size is open.
+MOST_SAMPLES = 256
+
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
@@ -80,8 +83,7 @@ def make_interpreter(
 def run(path, inputs, **options) -> dict:
     """The outputs of a model by name, from the stock interpreter.
 
-    A model of a fixed batch size is run batch by batch, the last one filled up
-    with zeros.
+    It is run batch by batch, the last one filled up with zeros.
 
     Args:
         path: The path of a `.tflite` file, or its content as bytes.
@@ -94,7 +96,8 @@ def run(path, inputs, **options) -> dict:
     if not isinstance(inputs, dict):
         inputs = {name: inputs for name in input_tensors}
     interpreter = make_interpreter(content, **options)
-    samples = step = len(next(iter(inputs.values())))
+    samples = len(next(iter(inputs.values())))
+    step = min(samples, MOST_SAMPLES)
     for detail in interpreter.get_input_details():
         if detail["shape_signature"][0] > 0:
             step = int(detail["shape"][0])
