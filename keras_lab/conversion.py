@@ -100,6 +100,9 @@ class _Freezer:
             return keras.models.clone_model(
                 model, _new_inputs(model), clone_function=self.copy
             )
+        if not isinstance(layer, keras.Layer):
+            # An operation, such as a product.
+            return type(layer).from_config(layer.get_config())
         config = keras.saving.serialize_keras_object(layer)
         if "build_config" not in config and _is_sign_layer(config):
             # A layer without weights does not say its inputs' shape.
