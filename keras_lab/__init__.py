@@ -16,6 +16,7 @@ if _keras.config.backend() != "tensorflow":
 
 from keras_lab import backend as _backend
 from keras_lab import constraints, datasets, layers, ops, quantizers
+from keras_lab.conversion import freeze
 from keras_lab.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -61,6 +62,7 @@ __all__ = [
     "__version__",
     "constraints",
     "datasets",
+    "freeze",
     "layers",
     "ops",
     "quantizers",

@@ -42,8 +42,8 @@ def _add_demo(commands):
         help="compare four ways to store a weight, in about a minute",
         description=(
             "Trains the same network on scikit-learn's digits in full "
-            "precision, with BinaryConnect, BWN and LAB; prints a table and "
-            "writes a figure."
+            "precision, with BinaryConnect, BWN and LAB; exports the last to "
+            "TFLite; prints two tables and writes a figure."
         ),
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )

@@ -2,6 +2,7 @@
 
 The networks differ in nothing but their weights: full precision, BinaryConnect,
 BWN and LAB. They start from the same latent weights and see the same batches.
+The last one is exported to TFLite (`demo_export.py`).
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from keras_lab import demo_export
 from keras_lab.binary_weight import binary_weights
 from keras_lab.layers import BinaryDense
 from keras_lab.optimizers import LABAdam
@@ -60,12 +62,14 @@ class Trained:
 
 
 def run(output: Path, epochs: int, seed: int) -> list[Trained]:
-    """Trains the four networks, prints the table and writes the figure."""
+    """Trains the four networks, exports LAB, prints tables, draws a figure."""
     digits = prepare_digits()
     progress = Progress(len(SCHEMES) * epochs)
     trained = [train(s, digits, epochs, seed, progress) for s in SCHEMES]
     print(format_table(trained))
-    write_atomically(draw(trained), output)
+    files = demo_export.export_all(trained[-1].model, digits[1])
+    print(demo_export.format_table(files))
+    write_atomically(draw(trained, files), output)
     print(f"\nThe figure is in {output}")
     return trained
 
@@ -204,12 +208,15 @@ def format_table(trained: list[Trained]) -> str:
     return "\n".join(lines)
 
 
-def draw(trained: list[Trained]) -> Figure:
-    """Test error by epoch, and a layer's latent weights with its ±α."""
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+def draw(
+    trained: list[Trained], files: list[demo_export.ExportedFile]
+) -> Figure:
+    """Test error by epoch, a layer's latent weights with its ±α, the files."""
+    figure = Figure(figsize=(15, 4), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
     _draw_errors(left, trained)
-    _draw_latent_weights(right, trained[-1])
+    _draw_latent_weights(middle, trained[-1])
+    demo_export.draw(right, files)
     return figure
 
 

@@ -40,8 +40,9 @@ def test_demo_leaves_one_readable_figure_that_is_not_blank(demo_run):
     pixels = matplotlib.image.imread(folder / "figure.png")
     height, width, _ = pixels.shape
     assert width > height > 300
-    left, right = pixels[:, : width // 2], pixels[:, width // 2 :]
-    assert left.std() > 0.05 and right.std() > 0.05
+    for panel in range(3):
+        first, last = panel * width // 3, (panel + 1) * width // 3
+        assert pixels[:, first:last].std() > 0.05
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,26 @@ def test_demo_counts_one_bit_a_binary_weight_and_32_for_the_rest(demo_run):
     for scheme in ("BinaryConnect", "BWN", "LAB"):
         _, bits, size = table_row(demo_run[1], scheme)
         assert (bits, size) == (1, pytest.approx(binary, abs=0.05))
+
+
+def test_demo_exports_the_last_network_in_four_formats(demo_run):
+    text = demo_run[1]
+    lab, _, _ = table_row(text, "LAB")
+    rows = {
+        format: re.search(
+            rf"^{format} +([\d.]+)% +([\d.]+) kB +1/([\d.]+)$", text, re.M
+        )
+        for format in ("float", "fast", "packed_float", "packed")
+    }
+    accuracy, size, ratio = (
+        {name: float(row[column]) for name, row in rows.items()}
+        for column in (1, 2, 3)
+    )
+    assert all(abs(value - lab) < 1 for value in accuracy.values())
+    assert ratio["float"] == 1
+    assert size["packed"] < size["fast"] < size["float"]
+    for name in rows:
+        assert ratio[name] == pytest.approx(size["float"] / size[name], abs=0.1)
 
 
 def test_demo_reports_each_network_with_the_time_left(demo_run):

@@ -1,0 +1,260 @@
+"""`freeze`: from a trained binary network to plain Keras layers.
+
+Models are rebuilt part by part. Each layer is made anew from its config, in
+which the Keras layer of the same name takes the place of every layer of
+keras_lab, also inside a wrapper. Then each kernel becomes ŵ.
+"""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_lab.binary_weight import binary_weights
+from keras_lab.layers.base import BinaryLayer
+from keras_lab.layers.recurrent import BinaryCell, BinaryRNN
+
+__all__ = ["freeze"]
+
+PACKAGE = "keras_lab>"
+SIGN = PACKAGE + "SignActivation"
+WEIGHT_CLIP = PACKAGE + "WeightClip"
+
+
+def freeze(model: keras.Model, strict: bool = True) -> keras.Model:
+    """A new model of plain Keras layers that computes what `model` computes.
+
+    Every kernel is ŵ = α·sign(w), a constant for whoever reads the model next:
+    the TFLite exporter, ONNX, OpenVINO. Its file loads without keras_lab. A
+    layer that binarizes its inputs becomes a small model of the same name: the
+    sign, then the Keras layer. Keras has no recurrent layer that takes the sign
+    of its state (`activation="sign"`, or `input_quantizer="sign"`).
+
+    Args:
+        model: A built Sequential or functional model, or a subclassed one with
+            a `get_config` that names its layers. It is left as it is.
+        strict: Whether a layer without a counterpart in Keras is an error. With
+            `False` it stays a layer of keras_lab, in full precision with the
+            kernel ŵ, and the file needs keras_lab to load.
+
+    Returns:
+        The new model, not compiled, with the outputs of `model`.
+
+    Example:
+
+    >>> keras_lab.freeze(model).save("plain.keras")
+    """
+    _check(model)
+    freezer = _Freezer(strict)
+    frozen = freezer.copy(model)
+    freezer.assign_weights()
+    return frozen
+
+
+def _check(model):
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            "`freeze` needs a Keras model. "
+            f"Received: model={model!r} of type {type(model).__name__}"
+        )
+    if not model.built:
+        raise ValueError(
+            f"Model '{model.name}' has no weights yet: give it a "
+            "`keras.Input`, build it, or call it on data first."
+        )
+    try:
+        model.get_config()
+    except NotImplementedError as error:
+        raise ValueError(
+            f"Model '{model.name}' cannot be rebuilt of plain layers: it has "
+            f"no `get_config`. Received: a model of type {type(model).__name__}"
+        ) from error
+
+
+class _Freezer:
+    """Makes plain counterparts: of a layer that is shared, one."""
+
+    def __init__(self, strict):
+        self.strict = strict
+        self.copies = {}
+        self.pairs = []
+
+    def copy(self, layer):
+        """The counterpart of a layer or model, its weights not yet set."""
+        if id(layer) not in self.copies:
+            self.copies[id(layer)] = self._new_copy(layer)
+        return self.copies[id(layer)]
+
+    def assign_weights(self):
+        """Once the models are built, and so their layers."""
+        for layer, plain in self.pairs:
+            _assign(plain, _forward_values(layer))
+
+    def _new_copy(self, layer):
+        if isinstance(layer, keras.Sequential):
+            inputs = _new_inputs(keras.Model(layer.inputs, layer.outputs))
+            layers = [self.copy(part) for part in layer.layers]
+            return keras.Sequential([*inputs, *layers], name=layer.name)
+        if _is_functional(layer):
+            # Neither what was compiled nor the class of a subclass.
+            model = keras.Model(layer.input, layer.output, name=layer.name)
+            return keras.models.clone_model(
+                model, _new_inputs(model), clone_function=self.copy
+            )
+        config = keras.saving.serialize_keras_object(layer)
+        if "build_config" not in config and _is_sign_layer(config):
+            # A layer without weights does not say its inputs' shape.
+            config["build_config"] = {"input_shape": layer.input.shape}
+        config = _plain(config)
+        if self.strict and _names_keras_lab(config):
+            raise ValueError(
+                f"Layer '{layer.name}' has no counterpart in plain Keras: it "
+                "takes the sign of its state. Received: a layer of type "
+                f"{type(layer).__name__}. With `strict=False` it stays a layer "
+                "of keras_lab."
+            )
+        plain = keras.saving.deserialize_keras_object(config, safe_mode=False)
+        self.pairs.append((layer, plain))
+        return plain
+
+
+def _new_inputs(model):
+    """Inputs like those of a functional model, of the same names."""
+    names = {
+        id(layer.output): layer.name
+        for layer in model.layers
+        if isinstance(layer, keras.layers.InputLayer)
+    }
+    return keras.tree.map_structure(
+        lambda tensor: keras.Input(
+            batch_shape=tensor.shape,
+            dtype=tensor.dtype,
+            name=names[id(tensor)],
+        ),
+        model.input,
+    )
+
+
+def _is_functional(layer):
+    tensor = keras.Input(())
+    return isinstance(layer, type(keras.Model(tensor, tensor)))
+
+
+def _forward_values(layer):
+    """(name, value) of each weight, as the forward pass uses it."""
+    binary = binary_weights(layer.weights)
+    values = {id(weight.latent): weight.value for weight in binary}
+    alphas = {id(weight.alpha) for weight in binary}
+    return [
+        (weight.name, np.asarray(values.get(id(weight), weight.numpy)()))
+        for weight in layer.weights
+        if id(weight) not in alphas
+    ]
+
+
+def _assign(layer, values):
+    expected = [(weight.name, tuple(weight.shape)) for weight in layer.weights]
+    received = [(name, value.shape) for name, value in values]
+    if expected != received:
+        raise ValueError(
+            f"Layer '{layer.name}' is not what its config says: rebuilt from "
+            f"it, it has the weights {expected}. Received: {received}"
+        )
+    for weight, (_, value) in zip(layer.weights, values):
+        weight.assign(value)
+
+
+def _plain(node):
+    """A config with Keras' own classes in the place of those of keras_lab."""
+    if isinstance(node, (list, tuple)):
+        return type(node)(_plain(item) for item in node)
+    if not isinstance(node, dict):
+        return node
+    name = node.get("registered_name") or ""
+    # What only training needs: the compiled optimizer, the clipping.
+    node = {k: _plain(v) for k, v in node.items() if k != "compile_config"}
+    if name == WEIGHT_CLIP:
+        return None
+    config = node.get("config")
+    if not isinstance(config, dict):
+        return node
+    if name.startswith(PACKAGE):
+        cls = keras.saving.get_registered_object(name)
+        if issubclass(cls, (BinaryCell, BinaryRNN)):
+            return _plain_recurrent(node, config, cls)
+        if issubclass(cls, BinaryLayer):
+            del config["kernel_quantizer"]
+            _use_keras_class(node, cls)
+    before = _is_sign(config.pop("input_quantizer", None))
+    after = _is_sign(config.get("activation"))
+    if after:
+        config["activation"] = "linear"
+    return _between_signs(node, before, after) if before or after else node
+
+
+def _plain_recurrent(node, config, cls):
+    one_hot = config["one_hot"]
+    signs = _is_sign(config["activation"]) or config["input_quantizer"]
+    if signs or (one_hot is not None and issubclass(cls, BinaryCell)):
+        config["kernel_quantizer"] = None
+        return node
+    for name in BinaryRNN._cell_options:
+        del config[name]
+    _use_keras_class(node, cls)
+    return node if one_hot is None else _after_one_hot(node, one_hot)
+
+
+def _use_keras_class(node, cls):
+    bases = (b for b in cls.__mro__ if b.__module__.startswith("keras."))
+    node["class_name"] = next(bases).__name__
+    node.update(module="keras.layers", registered_name=None)
+
+
+def _names_keras_lab(node):
+    if isinstance(node, dict):
+        name = node.get("registered_name") or ""
+        parts = node.values()
+        return name.startswith(PACKAGE) or any(map(_names_keras_lab, parts))
+    return isinstance(node, (list, tuple)) and any(map(_names_keras_lab, node))
+
+
+def _is_sign_layer(node):
+    return _is_sign(node["config"].get("activation"))
+
+
+def _is_sign(value):
+    return isinstance(value, dict) and value.get("registered_name") == SIGN
+
+
+def _between_signs(node, before, after):
+    """The config of a model: sign, the layer, sign, or one of the two."""
+    layer = keras.saving.deserialize_keras_object(node, safe_mode=False)
+    shape = node["build_config"]["input_shape"]
+    channels_first = node["config"].get("data_format") == "channels_first"
+    channels = 1 if channels_first else len(shape) - 1
+    # Several inputs of different sizes may share the layer.
+    inputs = keras.Input(
+        batch_shape=[
+            size if axis == channels else None
+            for axis, size in enumerate(shape)
+        ]
+    )
+    outputs = layer(_sign(inputs) if before else inputs)
+    model = keras.Model(
+        inputs, _sign(outputs) if after else outputs, name=layer.name
+    )
+    return {**node, **keras.saving.serialize_keras_object(model)}
+
+
+def _after_one_hot(node, length):
+    """The config of a model: indices to one-hot vectors, then the layer."""
+    build_config = node.pop("build_config")
+    layer = keras.saving.deserialize_keras_object(node, safe_mode=False)
+    inputs = keras.Input(batch_shape=build_config["input_shape"], dtype="int32")
+    vectors = ops.one_hot(ops.squeeze(inputs, -1), length)
+    model = keras.Model(inputs, layer(vectors), name=layer.name)
+    return {**node, **keras.saving.serialize_keras_object(model)}
+
+
+def _sign(x):
+    """`keras_lab.ops.sign`, of operations that a file can hold."""
+    return ops.where(ops.equal(x, 0.0), 1.0, ops.sign(x))

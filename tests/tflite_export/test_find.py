@@ -1,0 +1,155 @@
+"""Binary weights are recognised from the flatbuffer alone."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_lab
+from tests.tflite_export.support import Exported, max_error, randomize
+from tflite_export import NothingBinaryError, pack, read_packed
+from tflite_export.convert import as_functional, convert
+from tflite_export.export import trained_kernels
+from tflite_export.find import find_binary_constants
+from tflite_export.flatbuffer import FlatModel
+from tflite_export.validate import run
+
+
+def plain_model(*kernels, **dense):
+    """A model of plain Keras layers with the given kernels."""
+    model = keras.Sequential([keras.Input((kernels[0].shape[0],))])
+    for kernel in kernels:
+        layer = layers.Dense(kernel.shape[1], use_bias=False, **dense)
+        model.add(layer)
+        layer.kernel.assign(kernel)
+    return as_functional(model)
+
+
+def signs(rng, *shape):
+    return np.where(rng.normal(size=shape) >= 0, 1.0, -1.0).astype("f")
+
+
+def test_a_model_that_is_not_ours_is_packed_too(rng):
+    first, second = 0.3 * signs(rng, 64, 48), signs(rng, 48, 40)
+    second *= rng.uniform(0.1, 1, 40).astype("f")
+    model = plain_model(first, second)
+    content = convert(model)
+    packed = pack(content)
+    assert len(packed) < len(content)
+    weights = read_packed(packed)
+    np.testing.assert_array_equal(weights[0].signs, np.sign(first))
+    np.testing.assert_array_equal(weights[0].alpha, np.float32(0.3))
+    np.testing.assert_array_equal(weights[1].signs * weights[1].alpha, second)
+    (name,) = FlatModel(content).signature()[0]
+    x = {name: rng.normal(size=(5, 64)).astype("f")}
+    assert max_error(run(content, x), run(packed, x)) < 0.02
+
+
+def test_float_weights_are_left_as_they_are(rng):
+    kernel, other = signs(rng, 32, 16), rng.normal(size=(16, 8)).astype("f")
+    packed = FlatModel(pack(convert(plain_model(kernel, other))))
+    constants = [
+        packed.constant(tensor)
+        for tensor in packed.subgraphs[0].tensors
+        if packed.is_constant(tensor) and packed.type_name(tensor) == "FLOAT32"
+    ]
+    assert any(
+        value.shape == (8, 16) and np.array_equal(value, other.T)
+        for value in constants
+    )
+
+
+def test_one_different_weight_makes_a_tensor_float(rng):
+    kernel = signs(rng, 32, 16)
+    kernel[3, 5] *= 1.0000001
+    with pytest.raises(NothingBinaryError, match="no binary weights"):
+        pack(convert(plain_model(kernel)))
+
+
+def test_a_scale_for_each_weight_is_not_binary(rng):
+    kernel = rng.normal(size=(1, 32)).astype("f")
+    with pytest.raises(NothingBinaryError):
+        pack(convert(plain_model(kernel)))
+
+
+def test_kernels_with_the_same_signs_keep_their_names():
+    model = keras.Sequential([keras.Input((2,))])
+    for number in range(4):
+        model.add(keras_lab.BinaryDense(2, name=f"layer_{number}"))
+    for number, layer in enumerate(model.layers):
+        layer.kernel.assign([[1, -1], [1, 1]])
+        layer.alpha.assign(0.25 * (number + 1))
+    packed = read_packed(Exported(model).content("packed"))
+    assert {w.path.split("/")[-2]: float(w.alpha) for w in packed} == {
+        "layer_0": 0.25,
+        "layer_1": 0.5,
+        "layer_2": 0.75,
+        "layer_3": 1.0,
+    }
+
+
+def test_a_folded_batch_norm_gives_the_signs_and_alpha_that_were_trained():
+    model = randomize(
+        keras.Sequential(
+            [
+                keras.Input((33,)),
+                keras_lab.BinaryDense(8, use_bias=False),
+                layers.BatchNormalization(),
+            ]
+        )
+    )
+    gamma = np.array([1, -1, 0, 2, -2, 0, 0.5, -0.5])
+    model.layers[1].gamma.assign(gamma)
+    exported = Exported(model)
+    (constant,) = find_binary_constants(
+        FlatModel(exported.converted), trained_kernels(model)
+    )
+    assert constant.flipped.tolist() == [1, 4, 7]
+    assert np.flatnonzero(constant.scales == 0).tolist() == [2, 5]
+    latent = model.layers[0].kernel.numpy()
+    for format in ("packed", "packed_float", "fast"):
+        (weight,) = read_packed(exported.content(format))
+        np.testing.assert_array_equal(
+            weight.signs, np.where(latent >= 0, 1, -1)
+        )
+        np.testing.assert_array_equal(weight.alpha, model.layers[0].alpha)
+
+
+def test_two_uses_of_one_kernel_are_stored_once():
+    shared = keras_lab.BinaryDense(30, use_bias=False)
+    inputs = keras.Input((30,))
+    x = layers.ReLU()(shared(inputs))
+    model = randomize(keras.Model(inputs, shared(x)))
+    exported = Exported(model)
+    assert len(read_packed(exported.content("packed"))) == 1
+    x = exported.inputs(5)
+    for format in ("packed", "packed_float", "fast"):
+        actual = run(exported.content(format), x)
+        assert max_error(exported.expected(x), actual) < 0.02
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 10.0])
+@pytest.mark.parametrize("format", ["packed", "packed_float", "fast"])
+def test_alpha_may_be_small_or_large(alpha, format):
+    model = keras.Sequential(
+        [keras.Input((24,)), keras_lab.BinaryDense(8, use_bias=False)]
+    )
+    model.layers[0].alpha.assign(alpha)
+    exported = Exported(model)
+    x = exported.inputs(5)
+    actual = run(exported.content(format), x)
+    assert max_error(exported.expected(x), actual) < 0.02
+    (weight,) = read_packed(exported.content(format))
+    assert weight.alpha == np.float32(alpha)
+
+
+@pytest.mark.parametrize("weights", [14, 15, 16, 29, 30, 31])
+def test_any_number_of_weights_can_be_packed(weights):
+    model = randomize(
+        keras.Sequential([keras.Input((weights,)), keras_lab.BinaryDense(1)])
+    )
+    exported = Exported(model)
+    x = exported.inputs(5)
+    for format in ("packed", "packed_float", "fast"):
+        actual = run(exported.content(format), x)
+        assert max_error(exported.expected(x), actual) < 0.02

@@ -1,0 +1,205 @@
+"""What the file says about its binary weights, and how to read them back.
+
+One entry of the model's metadata, JSON text, names for each weight where its
+signs and its α lie in the file. `tflite_export/README.md` documents it.
+"""
+
+import dataclasses
+import json
+
+import numpy as np
+
+from tflite_export.errors import InvalidModelError, damage_as_error
+from tflite_export.find import BinaryConstant
+from tflite_export.flatbuffer import FlatModel, read_content, schema
+from tflite_export.plan import Format, Placement, Storage
+from tflite_export.transformations.unpack_once import unpack_signs
+
+__all__ = ["METADATA_NAME", "PackedWeight", "read_metadata", "read_packed"]
+
+METADATA_NAME = "keras_lab.binary_weights"
+VERSION = 1
+MOST_GATES = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class PackedWeight:
+    """A binary weight ŵ = α·signs, read from a file.
+
+    Attributes:
+        path: The path of the Keras variable, the layer's name in it; for a
+            model that was not made by keras_lab, the name of the tensor.
+        shape: The kernel's shape in Keras.
+        signs: int8 array of ±1, of that shape.
+        alpha: float32 array of α. One, of shape `()`, or several, as the layer
+            has them; for a model that was not made by keras_lab, one for the
+            tensor, for each of up to four gates, or for each output channel.
+    """
+
+    path: str
+    shape: tuple
+    signs: np.ndarray
+    alpha: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """Where the signs of a weight lie in a file.
+
+    Attributes:
+        subgraph: The number of the subgraph.
+        tensor: The number of the tensor there.
+        constant: The weight, its axes in the order of the file.
+    """
+
+    subgraph: int
+    tensor: int
+    constant: BinaryConstant
+
+
+def read_packed(path) -> list[PackedWeight]:
+    """The binary weights of a `.tflite` file that this package wrote.
+
+    Args:
+        path: The file's path, or its content as bytes.
+
+    Returns:
+        A `PackedWeight` for each, in the order in which they are used.
+    """
+    model = FlatModel(read_content(path))
+    entries = read_metadata(model)
+    if entries is None:
+        raise InvalidModelError(
+            "The model does not say where its binary weights are: it was not "
+            "written by tflite_export, or in the format 'float'."
+        )
+    with damage_as_error(f"metadata '{METADATA_NAME}'"):
+        parts = {}
+        for entry in entries["weights"]:
+            weight = _read_entry(model, entry)
+            parts.setdefault(weight.path, []).append(
+                (entry["first_channel"], weight)
+            )
+        return [_joined(weights) for weights in parts.values()]
+
+
+def _read_entry(model, entry):
+    signs = _tensor(model, entry["signs"])
+    shape = tuple(entry["stored_shape"])
+    if entry["encoding"] == Storage.BITS:
+        signs = unpack_signs(signs, shape)
+    elif tuple(signs.shape) != shape:
+        raise ValueError(f"signs of shape {signs.shape}, not {shape}")
+    signs = np.where(signs > 0, np.int8(1), np.int8(-1))
+    flip = [slice(None)] * len(shape)
+    flip[entry["channel_axis"]] = entry["flipped"]
+    signs[tuple(flip)] *= -1
+    signs = signs.transpose(entry["keras_axes"])
+    return PackedWeight(
+        entry["path"],
+        tuple(entry["shape"]),
+        np.ascontiguousarray(signs.reshape(entry["shape"])),
+        _tensor(model, entry["alpha"]).reshape(entry["alpha_shape"]).copy(),
+    )
+
+
+def _joined(parts):
+    """The kernel of which these are parts, by their first channel."""
+    parts = dict(parts)
+    weights = [parts[first] for first in sorted(parts)]
+    signs = np.concatenate([weight.signs for weight in weights], axis=-1)
+    return dataclasses.replace(weights[0], shape=signs.shape, signs=signs)
+
+
+def _tensor(model, place):
+    subgraph, number = place
+    if not (0 <= subgraph < len(model.subgraphs)):
+        raise IndexError(f"no subgraph {subgraph}")
+    tensors = model.subgraphs[subgraph].tensors
+    if not 0 <= number < len(tensors):
+        raise IndexError(f"no tensor {number}")
+    value = model.constant(tensors[number])
+    if value is None:
+        raise ValueError(f"tensor {number} holds no data")
+    return value
+
+
+def read_metadata(model: FlatModel) -> dict | None:
+    """The metadata about binary weights, `None` where there is none."""
+    for entry in model.model.metadata or []:
+        if entry.name == METADATA_NAME.encode():
+            data = model.model.buffers[entry.buffer].data
+            with damage_as_error(f"metadata '{METADATA_NAME}'"):
+                content = json.loads(bytes(np.asarray(data, np.uint8)))
+                if content["version"] != VERSION:
+                    raise ValueError(f"of version {content['version']}")
+                if not isinstance(content["weights"], list):
+                    raise ValueError("without a list of weights")
+            return content
+    return None
+
+
+def write_metadata(
+    model: FlatModel,
+    format: Format,
+    float_bytes: int,
+    placements: list[Placement],
+    stored: list[Stored],
+) -> None:
+    """Describes the weights of a model in it.
+
+    Args:
+        model: The model to change.
+        format: The format of the file.
+        float_bytes: The size of the file with float32 weights.
+        placements: What was planned for each weight.
+        stored: What was done.
+    """
+    weights = [_entry(model, *pair) for pair in zip(placements, stored)]
+    content = {
+        "version": VERSION,
+        "format": str(format),
+        "float_bytes": float_bytes,
+        "weights": weights,
+    }
+    entry = schema.MetadataT()
+    entry.name = METADATA_NAME
+    text = json.dumps(content, separators=(",", ":")).encode()
+    entry.buffer = model.add_buffer(np.frombuffer(text, np.uint8))
+    model.model.metadata = [*(model.model.metadata or []), entry]
+
+
+def _entry(model, placement, stored):
+    constant = stored.constant
+    alpha = _alpha(placement.constant)
+    tensor = model.add_constant(
+        model.subgraphs[0], f"{constant.path}/alpha", alpha.reshape(-1)
+    )
+    return {
+        "path": constant.path,
+        "operator": constant.operator,
+        "arithmetic": "int8" if placement.int8 else "float32",
+        "note": placement.note,
+        "shape": list(constant.keras_shape),
+        "first_channel": constant.first_channel,
+        "encoding": str(placement.storage),
+        "signs": [stored.subgraph, stored.tensor],
+        "stored_shape": list(constant.signs.shape),
+        "keras_axes": list(constant.to_keras),
+        "channel_axis": constant.axis,
+        "flipped": constant.flipped.tolist(),
+        "alpha": [0, tensor],
+        "alpha_shape": list(alpha.shape),
+    }
+
+
+def _alpha(constant: BinaryConstant):
+    if constant.kernel is not None:
+        return np.asarray(constant.kernel.alpha, np.float32)
+    # One for the tensor, one for each gate, or one for each channel.
+    for count in range(1, MOST_GATES + 1):
+        if len(constant.scales) % count == 0:
+            gates = constant.scales.reshape(count, -1)
+            if np.all(gates == gates[:, :1]):
+                return gates[0, 0] if count == 1 else gates[:, 0]
+    return constant.scales

@@ -1,0 +1,166 @@
+"""Decides how each binary weight is stored and computed with."""
+
+import dataclasses
+import enum
+
+from tflite_export.find import (
+    WEIGHTED_OPERATORS,
+    WEIGHTS_INPUT,
+    BinaryConstant,
+    data_input,
+)
+from tflite_export.flatbuffer import FlatModel, inputs_of, shape_of
+from tflite_export.transformations.conv_as_matmul import can_be_matmul
+from tflite_export.transformations.sign_inputs import (
+    can_encode,
+    comes_from_sign,
+    reaches_sign,
+)
+
+__all__ = ["Format", "Placement", "Storage", "plan"]
+
+
+class Format(enum.StrEnum):
+    """What a user asks for."""
+
+    PACKED = "packed"
+    PACKED_FLOAT = "packed_float"
+    FAST = "fast"
+    FLOAT = "float"
+
+    @property
+    def is_packed(self) -> bool:
+        return self in (Format.PACKED, Format.PACKED_FLOAT)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all arithmetic is float32."""
+        return self in (Format.PACKED_FLOAT, Format.FLOAT)
+
+
+class Storage(enum.StrEnum):
+    """How weights lie in the file."""
+
+    BITS = "bits"
+    INT4 = "int4"
+    INT8 = "int8"
+    FLOAT32 = "float32"
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """What is to happen to one binary weight.
+
+    Attributes:
+        constant: The weight.
+        storage: How it lies in the file.
+        int8: Whether its operators compute in int8, else in float32.
+        encode_signs: Whether their inputs are signs, to be encoded as {0, 1}.
+        matmul: Whether they are convolutions to be written as products.
+        note: Why the arithmetic is not the format's usual one; may be empty.
+    """
+
+    constant: BinaryConstant
+    storage: Storage
+    int8: bool
+    encode_signs: bool = False
+    matmul: bool = False
+    note: str = ""
+
+
+# Operators whose int8 kernel takes weights that are computed.
+UNPACKED_INT8 = ("FULLY_CONNECTED", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+# Operators whose int8 kernel takes constant weights.
+CONSTANT_INT8 = (*UNPACKED_INT8, "CONV_2D")
+
+
+def plan(
+    model: FlatModel, constants: list[BinaryConstant], format: Format
+) -> list[Placement]:
+    """A placement for each constant."""
+    if format == Format.FLOAT:
+        return [Placement(c, Storage.FLOAT32, int8=False) for c in constants]
+    return [_plan_one(model, constant, format) for constant in constants]
+
+
+def _plan_one(model, constant, format):
+    subgraph = model.subgraphs[constant.subgraph]
+    users = weighted_users(model, subgraph, constant.tensor)
+    matmul = format.is_packed and all(
+        can_be_matmul(model, subgraph, user) for user in users
+    )
+    why_not = ""
+    encode_signs = False
+    if not format.is_exact:
+        why_not = _why_not_int8(model, subgraph, constant, users, format)
+        if matmul:
+            why_not = "as a float product: no fast int8 convolution unpacks"
+        encode_signs = not why_not and all(
+            _sign_input(model, subgraph, user) for user in users
+        )
+    int8 = not format.is_exact and not why_not
+    return Placement(
+        constant,
+        _storage(constant, format, int8),
+        int8=int8,
+        encode_signs=encode_signs,
+        matmul=matmul,
+        note=why_not,
+    )
+
+
+def weighted_users(model, subgraph, tensor):
+    """The operators whose weights a tensor is."""
+    return [
+        operator
+        for operator in model.consumers(subgraph, tensor)
+        if model.operator_name(operator) in WEIGHTED_OPERATORS
+        and inputs_of(operator)[WEIGHTS_INPUT] == tensor
+    ]
+
+
+def _sign_input(model, subgraph, user):
+    data = inputs_of(user)[data_input(model.operator_name(user))]
+    return comes_from_sign(model, subgraph, data)
+
+
+def _why_not_int8(model, subgraph, constant, users, format):
+    """Why the operators of a constant cannot compute in int8, or nothing."""
+    names = {model.operator_name(user) for user in users}
+    kernels = UNPACKED_INT8 if format.is_packed else CONSTANT_INT8
+    if not names <= set(kernels):
+        return "no int8 kernel for these weights"
+    if any(_is_grouped(model, subgraph, user) for user in users):
+        return "no int8 kernel for groups"
+    signs = [_sign_input(model, subgraph, user) for user in users]
+    if any(signs):
+        if not all(signs):
+            return "only some of its inputs are signs"
+        if not all(can_encode(model, subgraph, user) for user in users):
+            return "sign inputs, exact only in float here"
+        return ""
+    outputs = [int(user.outputs[0]) for user in users]
+    if any(
+        reaches_sign(model, subgraph, output, set(WEIGHTED_OPERATORS))
+        for output in outputs
+    ):
+        return "signs are taken of its outputs"
+    return ""
+
+
+def _is_grouped(model, subgraph, user):
+    if model.operator_name(user) != "CONV_2D":
+        return False
+    data, weights = inputs_of(user)[:2]
+    channels = [shape_of(subgraph.tensors[i])[-1] for i in (data, weights)]
+    return channels[0] != channels[1]
+
+
+def _storage(constant, format, int8):
+    if format.is_packed:
+        return Storage.BITS
+    # XNNPACK's INT4 kernel wants an even number of inputs.
+    even = constant.signs.shape[-1] % 2 == 0
+    if int8 and constant.operator == "FULLY_CONNECTED" and even:
+        return Storage.INT4
+    return Storage.INT8

@@ -1,0 +1,329 @@
+"""What an exported file holds: a table by layer, sizes, and the agreement."""
+
+import dataclasses
+import json
+import math
+from collections import Counter
+
+import numpy as np
+
+from tflite_export.errors import damage_as_error
+from tflite_export.find import (
+    WEIGHTED_OPERATORS,
+    WEIGHTS_INPUT,
+    find_binary_constants,
+)
+from tflite_export.flatbuffer import (
+    LOW_BIT_TYPES,
+    NUMPY_TYPES,
+    TYPES,
+    FlatModel,
+    inputs_of,
+    name_of,
+    read_content,
+    shape_of,
+)
+from tflite_export.metadata import read_metadata, read_packed
+from tflite_export.validate import Agreement
+
+__all__ = ["ExportReport", "LayerRow", "inspect"]
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerRow:
+    """One weight tensor of a model.
+
+    Attributes:
+        layer: The Keras variable's path, or the tensor's name.
+        operator: The TFLite operator that uses it.
+        kind: `"binary"` or `"float"`, or for other constants their type.
+        arithmetic: `"int8"` or `"float32"`.
+        weights: How many there are.
+        bits: Bits a weight on disk, scales not counted.
+        bytes: Bytes on disk, scales not counted.
+        alpha: α, or the smallest and the largest of several; `None` for a
+            weight that is not binary.
+        note: Why the arithmetic is not the format's usual one.
+    """
+
+    layer: str
+    operator: str
+    kind: str
+    arithmetic: str
+    weights: int
+    bits: float
+    bytes: int
+    alpha: tuple | None
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportReport:
+    """What a `.tflite` file holds. `print` it, or take `to_json()`.
+
+    Attributes:
+        format: The format; `None` for a file of another origin.
+        layers: A `LayerRow` for each weight tensor.
+        file_bytes: The size of the file.
+        float_bytes: The size that it has, or would have, with float32 weights.
+        expected_ram_bytes: An estimate of the memory that the runtime takes for
+            weights and activations at batch size 1, with XNNPACK.
+        operators: How many operators there are of each name.
+        agreement: How far the outputs are from those of Keras; `None` where
+            that was not compared.
+    """
+
+    format: str | None
+    layers: tuple
+    file_bytes: int
+    float_bytes: int
+    expected_ram_bytes: int
+    operators: dict
+    agreement: Agreement | None = None
+
+    def to_json(self) -> str:
+        """The report as JSON text."""
+        content = dataclasses.asdict(self)
+        agreement = content["agreement"]
+        if agreement and math.isinf(agreement["snr_db"]):
+            agreement["snr_db"] = None  # JSON has no infinity.
+        return json.dumps(content, indent=1)
+
+    def __str__(self) -> str:
+        lines = [*_table(self.layers), ""]
+        lines += [
+            f"{'file':<14}{_size(self.file_bytes)}, "
+            f"1/{self.float_bytes / self.file_bytes:.1f} of float32 "
+            f"({_size(self.float_bytes)})",
+            f"{'expected RAM':<14}{_size(self.expected_ram_bytes)}",
+            f"{'operators':<14}"
+            + ", ".join(f"{k} {n}" for k, n in self.operators.items()),
+        ]
+        notes = sorted({(row.layer, row.note) for row in self.layers})
+        lines += [
+            f"{'note':<14}{layer}: in float32, {note}"
+            for layer, note in notes
+            if note
+        ]
+        if self.format:
+            lines.insert(0, f"format {self.format}\n")
+        if self.agreement:
+            lines += _agreement_lines(self.agreement)
+        return "\n".join(lines)
+
+
+def inspect(path) -> ExportReport:
+    """The table of a `.tflite` file, of this package or of another origin.
+
+    The file is read, not run.
+
+    Args:
+        path: The file's path, or its content as bytes.
+    """
+    content = read_content(path)
+    with damage_as_error("TFLite model"):
+        return describe(content)
+
+
+def describe(
+    content: bytes,
+    format: str | None = None,
+    agreement: Agreement | None = None,
+) -> ExportReport:
+    """The report on a file's content, of a format that it may not name."""
+    model = FlatModel(content)
+    metadata = read_metadata(model)
+    rows = _binary_rows(content, model, metadata) if metadata else []
+    entries = metadata["weights"] if metadata else []
+    float_bytes = None
+    rows += _other_rows(model, {tuple(entry["signs"]) for entry in entries})
+    if metadata:
+        format, float_bytes = metadata["format"], metadata["float_bytes"]
+    if float_bytes is None:
+        more = sum(4 * row.weights - row.bytes for row in rows)
+        float_bytes = len(content) + more
+    return ExportReport(
+        format=format,
+        layers=tuple(rows),
+        file_bytes=len(content),
+        float_bytes=float_bytes,
+        expected_ram_bytes=expected_ram(model),
+        operators=_operators(model),
+        agreement=agreement,
+    )
+
+
+def _binary_rows(content, model, metadata):
+    rows = []
+    alphas = {weight.path: weight.alpha for weight in read_packed(content)}
+    for entry in metadata["weights"]:
+        subgraph, number = entry["signs"]
+        size = model.bytes_on_disk(model.subgraphs[subgraph].tensors[number])
+        weights = math.prod(entry["shape"])
+        rows.append(
+            LayerRow(
+                layer=entry["path"],
+                operator=entry["operator"],
+                kind="binary",
+                arithmetic=entry["arithmetic"],
+                weights=weights,
+                bits=8 * size / weights,
+                bytes=size,
+                alpha=_range(alphas[entry["path"]]),
+                note=entry["note"],
+            )
+        )
+    return rows
+
+
+def _other_rows(model, described):
+    """The constant weights that the metadata does not describe."""
+    binary = {
+        (constant.subgraph, constant.tensor): constant
+        for constant in find_binary_constants(model)
+    }
+    rows = {}
+    for number, subgraph in enumerate(model.subgraphs):
+        for operator in subgraph.operators:
+            inputs = inputs_of(operator)
+            name = model.operator_name(operator)
+            if name not in WEIGHTED_OPERATORS or len(inputs) < 2:
+                continue
+            place = number, inputs[WEIGHTS_INPUT]
+            if place[1] < 0 or place in described or place in rows:
+                continue
+            tensor = subgraph.tensors[place[1]]
+            if model.is_constant(tensor):
+                rows[place] = _row(model, tensor, name, binary.get(place))
+    return list(rows.values())
+
+
+def _row(model, tensor, operator, constant):
+    count = math.prod(shape_of(tensor))
+    size = model.bytes_on_disk(tensor)
+    kind = TYPES[tensor.type].lower()
+    return LayerRow(
+        layer=name_of(tensor),
+        operator=operator,
+        kind="binary" if constant else kind.replace("float32", "float"),
+        arithmetic="float32" if kind == "float32" else "int8",
+        weights=count,
+        bits=8 * size / max(count, 1),
+        bytes=size,
+        alpha=_range(constant.scales) if constant else None,
+    )
+
+
+def _range(alpha):
+    low, high = float(np.min(alpha)), float(np.max(alpha))
+    return (low,) if low == high else (low, high)
+
+
+def _operators(model):
+    names = [
+        model.operator_name(operator)
+        for subgraph in model.subgraphs
+        for operator in subgraph.operators
+    ]
+    return dict(sorted(Counter(names).items()))
+
+
+def expected_ram(model: FlatModel) -> int:
+    """An estimate of the runtime's memory for weights and activations.
+
+    Tensors that are computed from constants alone are kept. XNNPACK keeps a
+    copy of the constants that it computes with. The activations of an operator
+    are needed at the same time.
+    """
+    total = activations = 0
+    for subgraph in model.subgraphs:
+        known = {
+            number
+            for number, tensor in enumerate(subgraph.tensors)
+            if model.is_constant(tensor)
+        }
+        for operator in subgraph.operators:
+            inputs = [i for i in inputs_of(operator) if i >= 0]
+            outputs = operator.outputs.tolist()
+            sizes = {i: _ram(subgraph.tensors[i]) for i in (*inputs, *outputs)}
+            if inputs and set(inputs) <= known:
+                known.update(outputs)
+                total += sum(sizes[i] for i in outputs)
+                continue
+            if model.operator_name(operator) in WEIGHTED_OPERATORS:
+                total += sum(
+                    sizes[i]
+                    for i in inputs
+                    if model.is_constant(subgraph.tensors[i])
+                )
+            needed = sum(n for i, n in sizes.items() if i not in known)
+            activations = max(activations, needed)
+    return total + activations
+
+
+def _ram(tensor):
+    name = TYPES[tensor.type]
+    bits = LOW_BIT_TYPES.get(name)
+    if bits is None:
+        bits = 8 * NUMPY_TYPES[name].itemsize if name in NUMPY_TYPES else 0
+    return math.prod(max(n, 1) for n in shape_of(tensor)) * bits // 8
+
+
+HEADER = (
+    "layer",
+    "operator",
+    "kind",
+    "arithmetic",
+    "weights",
+    "bits",
+    "bytes",
+    "alpha",
+)
+
+
+def _table(rows):
+    cells = [HEADER] + [
+        (
+            row.layer,
+            row.operator,
+            row.kind,
+            row.arithmetic,
+            f"{row.weights:,}",
+            f"{row.bits:.2f}",
+            f"{row.bytes:,}",
+            "–" if row.alpha is None else _alpha_text(row.alpha),
+        )
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    return [
+        "  ".join(
+            cell.rjust(width) if 4 <= number <= 6 else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(line, widths))
+        ).rstrip()
+        for line in cells
+    ]
+
+
+def _alpha_text(alpha):
+    return " … ".join(f"{value:.4g}" for value in alpha)
+
+
+def _agreement_lines(agreement):
+    lines = [
+        f"{'agreement':<14}with Keras on {agreement.samples} {agreement.data} "
+        f"inputs, in {agreement.runtime}:",
+        f"{'':<14}max error {agreement.max_error:.2g} and mean error "
+        f"{agreement.mean_error:.2g} of the largest output,",
+        f"{'':<14}signal to noise {agreement.snr_db:.0f} dB",
+    ]
+    if agreement.equal_predictions is not None:
+        lines[-1] += f", {agreement.equal_predictions:.2%} equal predictions"
+    return lines
+
+
+def _size(count):
+    for unit, factor in (("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.2f} {unit}"
+    return f"{count:.0f} bytes"

@@ -1,0 +1,127 @@
+"""Rewrites a float `.tflite` file in one of the formats."""
+
+import dataclasses
+
+from tflite_export.errors import NothingBinaryError, damage_as_error
+from tflite_export.find import Kernel, find_binary_constants
+from tflite_export.flatbuffer import FlatModel
+from tflite_export.metadata import Stored, write_metadata
+from tflite_export.plan import (
+    Format,
+    Storage,
+    plan,
+    weighted_users,
+)
+from tflite_export.transformations.conv_as_matmul import as_matmul
+from tflite_export.transformations.hoist_projection import hoist_projections
+from tflite_export.transformations.native import dequantize, store_natively
+from tflite_export.transformations.sign_inputs import encode_sign_inputs
+from tflite_export.transformations.unpack_once import Unpacker
+
+__all__ = ["pack", "rewrite"]
+
+# The lowest versions of operators that compute in int8 with float inputs.
+INT8_VERSIONS = {
+    "FULLY_CONNECTED": 12,
+    "CONV_2D": 5,
+    "DEPTHWISE_CONV_2D": 6,
+    "TRANSPOSE_CONV": 2,
+}
+
+
+def pack(content: bytes) -> bytes:
+    """Packs the binary weights of any float `.tflite` model.
+
+    Weights that are ±s, with one s for a tensor or for each output channel,
+    take one bit in the result; all else stays as it is. The result computes
+    what the given model computes, in int8 where `"packed"` does.
+
+    Args:
+        content: The bytes of a `.tflite` file with float32 weights.
+
+    Returns:
+        The bytes of the packed one.
+    """
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        raise TypeError(
+            "`pack` needs the content of a .tflite file as bytes. "
+            f"Received: {type(content).__name__}"
+        )
+    with damage_as_error("TFLite model"):
+        return rewrite(bytes(content), Format.PACKED)
+
+
+def rewrite(
+    content: bytes, format: Format, kernels: list[Kernel] = ()
+) -> bytes:
+    """Writes the binary weights of a float model in a format.
+
+    Args:
+        content: The bytes of a `.tflite` file with float32 weights.
+        format: The format.
+        kernels: What was trained, where it is known.
+    """
+    model = FlatModel(content)
+    if format != Format.FLOAT:
+        hoist_projections(model)
+    constants = find_binary_constants(model, kernels)
+    if not constants:
+        raise NothingBinaryError(
+            "The model has no binary weights: no constant is ±s, with one s "
+            "for the tensor or for each output channel."
+        )
+    if format == Format.FLOAT:
+        return content
+    placements = plan(model, constants, format)
+    stored = _apply(model, placements)
+    write_metadata(model, format, len(content), placements, stored)
+    return model.to_bytes()
+
+
+def _apply(model, placements):
+    """Changes the model; returns where the signs of each weight lie now."""
+    unpacker = Unpacker(model)
+    stored = []
+    for placement in placements:
+        constant = placement.constant
+        subgraph = model.subgraphs[constant.subgraph]
+        users = weighted_users(model, subgraph, constant.tensor)
+        if placement.int8:
+            for user in users:
+                _compute_in_int8(model, user)
+        if placement.encode_signs:
+            encoded = [
+                encode_sign_inputs(model, constant, user) for user in users
+            ]
+            constant = encoded[0]
+        if placement.storage == Storage.BITS:
+            if placement.matmul:
+                constant = _as_matrix(constant)
+                for user in users:
+                    as_matmul(model, subgraph, user)
+            type_name = "INT8" if placement.int8 else "FLOAT32"
+            stored.append(Stored(0, *unpacker.pack(constant, type_name)))
+        else:
+            store_natively(model, constant, placement.storage.upper())
+            stored.append(Stored(constant.subgraph, constant.tensor, constant))
+            if not placement.int8:
+                dequantize(model, constant)
+    unpacker.finish()
+    return stored
+
+
+def _as_matrix(constant):
+    """[channels, taps · inputs], of the order of the kernel."""
+    channels = constant.signs.shape[0]
+    return dataclasses.replace(
+        constant, signs=constant.signs.reshape(channels, -1), to_keras=(1, 0)
+    )
+
+
+def _compute_in_int8(model, operator):
+    model.require_version(
+        operator, INT8_VERSIONS[model.operator_name(operator)]
+    )
+    # Eight bits for inputs of one sign, not seven.
+    if hasattr(operator.builtinOptions, "asymmetricQuantizeInputs"):
+        operator.builtinOptions.asymmetricQuantizeInputs = True

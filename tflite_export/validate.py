@@ -1,0 +1,153 @@
+"""Runs a `.tflite` model in the stock interpreter, and compares outputs."""
+
+import dataclasses
+import warnings
+
+import numpy as np
+
+from tflite_export.flatbuffer import FlatModel, read_content
+
+__all__ = ["Agreement", "agreement", "make_interpreter", "run"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How far an exported model's outputs are from those of Keras.
+
+    Attributes:
+        runtime: The interpreter that was used.
+        samples: How many inputs were compared.
+        data: `"given"` or `"random"`.
+        max_error: The largest difference, relative to the largest output.
+        mean_error: The mean difference, relative to the largest output.
+        relative_error: ‖y' − y‖ / ‖y‖.
+        snr_db: Signal-to-noise ratio in decibels; infinite where equal.
+        equal_predictions: The share of samples with the same largest output,
+            for a model with one output of several classes; else `None`.
+    """
+
+    runtime: str
+    samples: int
+    data: str
+    max_error: float
+    mean_error: float
+    relative_error: float
+    snr_db: float
+    equal_predictions: float | None
+
+
+def interpreter_class(runtime: str | None = None):
+    """The interpreter and its name: LiteRT's, or where absent TensorFlow's."""
+    if runtime in (None, "litert"):
+        try:
+            from ai_edge_litert import interpreter
+
+            return interpreter, "ai_edge_litert"
+        except ImportError:
+            if runtime is not None:
+                raise
+    import tensorflow as tf
+
+    return tf.lite, "tf.lite"
+
+
+def make_interpreter(
+    content: bytes, runtime: str | None = None, xnnpack=True, threads=1
+):
+    """An interpreter of a model, its tensors not yet allocated.
+
+    Args:
+        content: The bytes of a `.tflite` file.
+        runtime: `"litert"`, `"tf"`, or `None` for the first that is installed.
+        xnnpack: Whether to use XNNPACK, as the runtime does by default.
+        threads: The number of threads.
+    """
+    module, _ = interpreter_class(runtime)
+    kinds = getattr(module, "OpResolverType", None)
+    if kinds is None:
+        kinds = module.experimental.OpResolverType
+    kind = "AUTO" if xnnpack else "BUILTIN_WITHOUT_DEFAULT_DELEGATES"
+    with warnings.catch_warnings():
+        # tf.lite says that it is deprecated: that is why it is the fallback.
+        warnings.simplefilter("ignore")
+        return module.Interpreter(
+            model_content=content,
+            num_threads=threads,
+            experimental_op_resolver_type=getattr(kinds, kind),
+        )
+
+
+def run(path, inputs, **options) -> dict:
+    """The outputs of a model by name, from the stock interpreter.
+
+    A model of a fixed batch size is run batch by batch, the last one filled up
+    with zeros.
+
+    Args:
+        path: The path of a `.tflite` file, or its content as bytes.
+        inputs: The samples: an array for each input by name, or an array for a
+            model of one input.
+        **options: As in `make_interpreter`.
+    """
+    content = read_content(path)
+    input_tensors, output_tensors = FlatModel(content).signature()
+    if not isinstance(inputs, dict):
+        inputs = {name: inputs for name in input_tensors}
+    interpreter = make_interpreter(content, **options)
+    samples = step = len(next(iter(inputs.values())))
+    for detail in interpreter.get_input_details():
+        if detail["shape_signature"][0] > 0:
+            step = int(detail["shape"][0])
+    for name, value in inputs.items():
+        interpreter.resize_tensor_input(
+            input_tensors[name], (step, *value.shape[1:])
+        )
+    interpreter.allocate_tensors()
+    batches = []
+    for start in range(0, samples, step):
+        for name, value in inputs.items():
+            batch = value[start : start + step]
+            padding = [(0, step - len(batch))] + [(0, 0)] * (batch.ndim - 1)
+            interpreter.set_tensor(input_tensors[name], np.pad(batch, padding))
+        interpreter.invoke()
+        batches.append(
+            {
+                name: interpreter.get_tensor(index)
+                for name, index in output_tensors.items()
+            }
+        )
+    return {
+        name: np.concatenate([batch[name] for batch in batches])[:samples]
+        for name in output_tensors
+    }
+
+
+def agreement(
+    expected: dict, actual: dict, runtime: str, data: str
+) -> Agreement:
+    """Compares outputs by name."""
+    pairs = [
+        (np.asarray(y, np.float64), np.asarray(actual[name], np.float64))
+        for name, y in expected.items()
+    ]
+    scale = max(np.abs(y).max(initial=0) for y, _ in pairs) or 1.0
+    errors = np.concatenate([(z - y).ravel() for y, z in pairs])
+    outputs = np.concatenate([y.ravel() for y, _ in pairs])
+    noise, signal = np.linalg.norm(errors), np.linalg.norm(outputs)
+    equal = None
+    if len(pairs) == 1 and pairs[0][0].ndim == 2 and pairs[0][0].shape[1] > 1:
+        y, z = pairs[0]
+        equal = float(np.mean(y.argmax(axis=1) == z.argmax(axis=1)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        snr = float(20 * np.log10(signal / noise)) if noise else float("inf")
+        relative = float(noise / signal) if noise else 0.0
+    return Agreement(
+        runtime=runtime,
+        samples=len(pairs[0][0]),
+        data=data,
+        max_error=float(np.abs(errors).max(initial=0) / scale),
+        mean_error=float(np.abs(errors).mean() / scale),
+        relative_error=relative,
+        snr_db=snr,
+        equal_predictions=equal,
+    )
