@@ -27,23 +27,30 @@ CELLS = (layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell)
 
 @dataclasses.dataclass(frozen=True)
 class Product:
-    """A kernel, and how often each of its weights is multiplied.
+    """A kernel, and the axes along which it is multiplied again and again.
 
     Attributes:
         kernel: The variable.
-        positions: How often; `None` where that depends on the input.
+        axes: The sizes of those axes, `None` for one that is open; `None` where
+            they are not known at all.
         sign_inputs: Whether its inputs are binarized.
     """
 
     kernel: keras.Variable
-    positions: int | None
+    axes: tuple | None
     sign_inputs: bool = False
 
     @property
     def macs(self) -> int | None:
-        if self.positions is None:
+        """How many there are, for one position on each open axis."""
+        if self.axes is None:
             return None
-        return self.positions * math.prod(self.kernel.shape)
+        known = [size for size in self.axes if size is not None]
+        return math.prod(known) * math.prod(self.kernel.shape)
+
+    @property
+    def is_open(self) -> bool:
+        return self.axes is not None and None in self.axes
 
 
 def products(layer: keras.Layer, shape) -> list[Product] | None:
@@ -59,23 +66,23 @@ def products(layer: keras.Layer, shape) -> list[Product] | None:
     """
     signs = getattr(layer, "input_quantizer", None) is not None
     if isinstance(layer, layers.Dense):
-        return [Product(layer.kernel, _count(shape and shape[1:-1]), signs)]
+        return [Product(layer.kernel, shape and shape[1:-1], signs)]
     # Before the convolutions, of which Keras derives it.
     if isinstance(layer, TRANSPOSED):
         return [Product(layer.kernel, _spatial(layer, shape), signs)]
     if isinstance(layer, CONVOLUTIONS + DEPTHWISE):
-        positions = _spatial(layer, _output_shape(layer, shape))
-        return [Product(layer.kernel, positions, signs)]
+        axes = _spatial(layer, _output_shape(layer, shape))
+        return [Product(layer.kernel, axes, signs)]
     if isinstance(layer, SEPARABLE):
-        positions = _spatial(layer, _output_shape(layer, shape))
+        axes = _spatial(layer, _output_shape(layer, shape))
         return [
-            Product(layer.depthwise_kernel, positions, signs),
-            Product(layer.pointwise_kernel, positions),
+            Product(layer.depthwise_kernel, axes, signs),
+            Product(layer.pointwise_kernel, axes),
         ]
     if isinstance(layer, layers.Embedding):
         return []
     if isinstance(layer, layers.RNN):
-        return _repeated(products(layer.cell, None), shape and shape[1])
+        return _repeated(products(layer.cell, None), shape)
     if isinstance(layer, layers.StackedRNNCells):
         return _joined([products(cell, None) for cell in layer.cells])
     if isinstance(layer, CELLS):
@@ -85,24 +92,30 @@ def products(layer: keras.Layer, shape) -> list[Product] | None:
         return _joined([products(part, shape) for part in directions])
     if isinstance(layer, layers.TimeDistributed):
         inner = shape and (shape[0], *shape[2:])
-        return _repeated(products(layer.layer, inner), shape and shape[1])
+        return _repeated(products(layer.layer, inner), shape)
     has_matrix = any(len(weight.shape) > 1 for weight in layer.weights)
     return None if has_matrix else []
 
 
 def _cell_products(cell, signs):
-    recurrent = Product(cell.recurrent_kernel, 1, signs)
+    recurrent = Product(cell.recurrent_kernel, (), signs)
     if getattr(cell, "one_hot", None) is not None:
         return [recurrent]
     inputs_are_signs = getattr(cell, "binarize_inputs", False)
-    return [Product(cell.kernel, 1, inputs_are_signs), recurrent]
+    return [Product(cell.kernel, (), inputs_are_signs), recurrent]
 
 
-def _repeated(parts, times):
+def _repeated(parts, shape):
+    """The products at each time step; time is the second axis of the shape."""
     if parts is None:
         return None
     return [
-        dataclasses.replace(part, positions=_count([part.positions, times]))
+        dataclasses.replace(
+            part,
+            axes=None
+            if shape is None or part.axes is None
+            else (shape[1], *part.axes),
+        )
         for part in parts
     ]
 
@@ -113,17 +126,11 @@ def _joined(lists):
     return [part for parts in lists for part in parts]
 
 
-def _count(sizes):
-    if sizes is None or any(size is None for size in sizes):
-        return None
-    return math.prod(sizes)
-
-
 def _spatial(layer, shape):
     if shape is None:
         return None
     first = layer.data_format == "channels_first"
-    return _count(shape[2:] if first else shape[1:-1])
+    return shape[2:] if first else shape[1:-1]
 
 
 def _output_shape(layer, shape):

@@ -7,7 +7,7 @@ import numpy as np
 from keras_lab.files import check_target, replacing
 
 __all__ = [
-    "BINS",
+    "bins_for",
     "check_path",
     "finish",
     "grid",
@@ -73,11 +73,18 @@ def grid(count):
     return figure, panels[:count]
 
 
+def bins_for(count):
+    """How many bars suit that many values: an even number."""
+    return min(BINS, 2 * max(5, round(math.sqrt(count) / 2)))
+
+
 def histogram(axes, values):
-    """Counts, with an edge at zero: no bar mixes both signs."""
-    values = values[np.isfinite(values)]
-    limit = np.abs(values).max(initial=0) or 1.0
-    axes.hist(values, np.linspace(-limit, limit, BINS + 1), color="0.75")
+    """Shares in percent, with an edge at zero: no bar mixes both signs."""
+    shares = np.full(values.size, 100 / max(values.size, 1))
+    finite = np.isfinite(values)
+    limit = np.abs(values[finite]).max(initial=0) or 1.0
+    edges = np.linspace(-limit, limit, bins_for(values.size) + 1)
+    axes.hist(values[finite], edges, weights=shares[finite], color="0.75")
 
 
 def plus_minus(axes, alpha):
@@ -94,7 +101,7 @@ def line(axes, xs, ys, number, count, label):
     from matplotlib import colormaps
 
     # Dark to light, but never as light as the paper.
-    color = colormaps["viridis"](0.85 * number / max(count - 1, 1))
+    color = colormaps["viridis"](0.75 * number / max(count - 1, 1))
     every = max(1, len(xs) // MARKERS_A_LINE)
     axes.plot(
         xs,

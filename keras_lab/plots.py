@@ -48,7 +48,7 @@ def latent_weights(model: keras.Model, path=None):
         values = low if low == high else f"{low} … {high}"
         axes.set_title(f"{part.name}\nα = {values}", fontsize=9)
     figure.supxlabel("latent weight w (dashed: ±α)", fontsize=10)
-    figure.supylabel("weights a bin", fontsize=10)
+    figure.supylabel("weights (%)", fontsize=10)
     return drawing.finish(figure, path)
 
 
@@ -78,7 +78,7 @@ def gradients(model: keras.Model, x, y, path=None):
         if positive.size:
             low, high = positive.min(), positive.max()
             edges = np.geomspace(
-                low, max(high, 1.001 * low), drawing.BINS // 2 + 1
+                low, max(high, 1.001 * low), drawing.bins_for(g.size) // 2 + 1
             )
             shares = np.full(positive.size, 100 / g.size)
             axes.hist(positive, edges, weights=shares, color="0.6")

@@ -74,14 +74,15 @@ def _cells(row):
         for name in NUMBERS
     }
     exported = row["exported_bytes"]
+    mark = "*" if row.get("open") else ""
     return (
         numbers["binary_params"],
         numbers["float_params"],
         _alpha(row["alpha"]),
         numbers["bytes"],
         "–" if exported is None else f"{exported:,}",
-        numbers["binary_macs"],
-        numbers["float_macs"],
+        numbers["binary_macs"] + mark,
+        numbers["float_macs"] + mark,
     )
 
 

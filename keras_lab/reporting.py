@@ -48,7 +48,9 @@ def summary(
 
     Returns:
         `None`, or a dict: `layers`, a list of dicts; `totals`, a dict; and
-        `notes`, a list of sentences. What is not known is `None`.
+        `notes`, a list of sentences. What is not known is `None`; `open` says
+        whether a layer's operations are those of one position on an axis of
+        open size.
 
     Example:
 
@@ -85,8 +87,13 @@ def _describe(model, exported):
     rows = [_row(entry, packed) for entry in _entries(model)]
     if any(row["binary_macs"] is None for row in rows):
         notes.append(
-            "MACs marked ? depend on the size of the input, or are those of a "
-            "layer of another kind. They are not in the totals."
+            "MACs marked ? are those of a layer of another kind. They are not "
+            "in the totals."
+        )
+    if any(row["open"] for row in rows):
+        notes.append(
+            "MACs marked * are for one position on each axis of open size, "
+            "such as a time step."
         )
     return {"layers": rows, "totals": _totals(rows, report), "notes": notes}
 
@@ -163,11 +170,9 @@ def _output_shape(entry):
 
 def _macs(entry):
     lists = [products(entry.layer, shape) for shape in entry.shapes]
-    if any(parts is None for parts in lists):
-        return dict.fromkeys(MACS)
-    parts = [part for parts in lists for part in parts]
-    if any(part.macs is None for part in parts):
-        return dict.fromkeys(MACS)
+    parts = [part for parts in lists for part in parts or []]
+    if None in lists or any(part.macs is None for part in parts):
+        return {**dict.fromkeys(MACS), "open": False}
     # Not only its own weights: a shared one is multiplied here all the same.
     latents = {id(w.latent) for w in binary_weights(entry.layer.weights)}
     binary = [part for part in parts if id(part.kernel) in latents]
@@ -176,6 +181,7 @@ def _macs(entry):
         "binary_macs": binary_macs,
         "float_macs": sum(part.macs for part in parts) - binary_macs,
         "xnor_macs": sum(part.macs for part in binary if part.sign_inputs),
+        "open": any(part.is_open for part in parts),
     }
 
 

@@ -101,12 +101,16 @@ def _shares(w, alpha, weight, near_zero):
 
 def _spread(d, optimizer):
     spread = dict.fromkeys(("d_min", "d_median", "d_max"))
-    rate = 0.0 if d is None else float(optimizer.learning_rate)
+    rate = 0.0 if d is None else _rate(optimizer)
     if rate > 0:
         for name in spread:
             function = getattr(np, name.removeprefix("d_"))
             spread[name] = float(function(d)) / rate
     return spread
+
+
+def _rate(optimizer):
+    return float(keras.ops.convert_to_numpy(optimizer.learning_rate))
 
 
 def _relative_error(w, alpha, d):

@@ -173,7 +173,9 @@ class BinaryMonitor(keras.callbacks.Callback):
 
     def _step(self):
         optimizer = getattr(self.model, "optimizer", None)
-        return 0 if optimizer is None else int(optimizer.iterations)
+        if optimizer is None:
+            return 0
+        return int(ops.convert_to_numpy(optimizer.iterations))
 
     def _signs_now(self):
         return {
