@@ -192,11 +192,6 @@ def test_nested_and_shared_layers_have_unique_names():
     assert names == {"dense/alpha", "left/dense/alpha", "right/dense/alpha"}
 
 
-@pytest.fixture(scope="module")
-def strategy():
-    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-
-
 TRAININGS = {
     "jit_compile": {"jit_compile": True},
     "steps_per_execution": {"steps_per_execution": 4},

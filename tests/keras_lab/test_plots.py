@@ -120,7 +120,8 @@ def network():
 def test_histograms_show_all_weights_and_plus_minus_alpha():
     model = network()
     figure = plots.latent_weights(model)
-    panels = {axes.get_title().split("\n")[0]: axes for axes in figure.axes}
+    panels = [axes for axes in figure.axes if axes.get_title()]
+    panels = {axes.get_title().split("\n")[0]: axes for axes in panels}
     assert len(panels) == 9  # Eight gates and a dense layer.
     layer = model.get_layer("dense")
     axes = panels["dense/kernel"]
