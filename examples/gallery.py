@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-if __package__ in (None, ""):
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import keras
 
@@ -23,7 +22,7 @@ from examples.paper.schemes import SCHEMES
 from keras_lab import plots
 from keras_lab.callbacks import BinaryMonitor
 
-GALLERY = Path(__file__).resolve().parent.parent / "results" / "gallery"
+GALLERY = Path(__file__).resolve().parents[1] / "results" / "gallery"
 
 
 def train(arguments) -> tuple[keras.Model, tuple, dict]:
@@ -57,7 +56,7 @@ def train(arguments) -> tuple[keras.Model, tuple, dict]:
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--epochs", type=int, default=20)
+    add("--epochs", type=int, default=10)
     add("--width", type=int, default=512, help="units a layer; paper: 2048")
     add("--seed", type=int, default=1)
     add("--data-dir", help="default: KERAS_LAB_DATA, or else Keras' home")
