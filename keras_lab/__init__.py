@@ -15,7 +15,16 @@ if _keras.config.backend() != "tensorflow":
     )
 
 from keras_lab import backend as _backend
-from keras_lab import constraints, datasets, layers, ops, quantizers
+from keras_lab import (
+    callbacks,
+    constraints,
+    datasets,
+    layers,
+    metrics,
+    ops,
+    plots,
+    quantizers,
+)
 from keras_lab.conversion import freeze
 from keras_lab.layers import (
     BinaryConv1D,
@@ -35,6 +44,7 @@ from keras_lab.layers import (
 from keras_lab.models import LABModel
 from keras_lab.optimizers import LABAdam
 from keras_lab.quantizers import BWN, LAB, BinaryConnect, SignActivation
+from keras_lab.reporting import summary
 from keras_lab.version import __version__
 
 _backend.keep_memory()
@@ -60,10 +70,14 @@ __all__ = [
     "LABModel",
     "SignActivation",
     "__version__",
+    "callbacks",
     "constraints",
     "datasets",
     "freeze",
     "layers",
+    "metrics",
     "ops",
+    "plots",
     "quantizers",
+    "summary",
 ]

@@ -5,7 +5,14 @@ TensorFlow is imported when they run, not when the package is imported.
 
 import os
 
-__all__ = ["adam_update", "dense", "gradient_tape", "keep_memory", "replicas"]
+__all__ = [
+    "EventWriter",
+    "adam_update",
+    "dense",
+    "gradient_tape",
+    "keep_memory",
+    "replicas",
+]
 
 
 def keep_memory():
@@ -55,6 +62,51 @@ def dense(gradient):
     import tensorflow as tf
 
     return tf.convert_to_tensor(gradient)
+
+
+class EventWriter:
+    """Writes scalars and histograms for TensorBoard, which need not be there.
+
+    `tf.summary.scalar` and `histogram` live in TensorBoard's package;
+    `tf.summary.write`, to which they come down, is TensorFlow's own.
+
+    Args:
+        log_dir: The folder that TensorBoard is pointed to.
+    """
+
+    def __init__(self, log_dir):
+        import tensorflow as tf
+
+        self._writer = tf.summary.create_file_writer(str(log_dir))
+
+    def scalar(self, tag, value, step):
+        import tensorflow as tf
+
+        self._write("scalars", tag, tf.constant(value, tf.float32), step)
+
+    def histogram(self, tag, edges, counts, step):
+        import tensorflow as tf
+
+        rows = list(zip(edges[:-1], edges[1:], counts))
+        self._write("histograms", tag, tf.constant(rows, tf.float64), step)
+
+    def _write(self, plugin, tag, tensor, step):
+        import tensorflow as tf
+
+        metadata = tf.compat.v1.SummaryMetadata(
+            plugin_data=tf.compat.v1.SummaryMetadata.PluginData(
+                plugin_name=plugin
+            )
+        )
+        # On the host: summaries have no kernel elsewhere.
+        with self._writer.as_default(), tf.device("cpu:0"):
+            tf.summary.write(tag, tensor, step=step, metadata=metadata)
+
+    def flush(self):
+        self._writer.flush()
+
+    def close(self):
+        self._writer.close()
 
 
 def gradient_tape():

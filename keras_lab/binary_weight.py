@@ -22,7 +22,9 @@ __all__ = [
     "BinaryWeight",
     "binary_weights",
     "keras_variables",
+    "newest_weights",
     "refreshed_by_optimizer",
+    "weight_key",
 ]
 
 _refreshed_by_optimizer = contextvars.ContextVar("refreshed", default=False)
@@ -57,6 +59,11 @@ class BinaryWeight:
         self._serial_number = next(BinaryWeight._serial_numbers)
         latent.constraint = RefreshScale(self, latent.constraint)
         BinaryWeight._alive.add(self)
+
+    @property
+    def constraint(self):
+        """The user's constraint on the latent weight, or `None`."""
+        return self.latent.constraint.constraint
 
     def value(self, dtype=None):
         """ŵ in the given dtype; its gradient goes to the latent weight."""
@@ -157,3 +164,28 @@ def binary_weights(variables):
     """The `BinaryWeight` of each latent weight among the variables."""
     constraints = [getattr(v, "constraint", None) for v in variables]
     return [c.weight for c in constraints if isinstance(c, RefreshScale)]
+
+
+def weight_key(weight):
+    """What of a binary weight is the same once its model was loaded again."""
+    return "/".join(weight.latent.path.split("/")[-2:]), list(weight.shape)
+
+
+def newest_weights(keys):
+    """The newest binary weights of these keys, in this order.
+
+    A metric in a saved model knows its weights by their keys only. It is made
+    anew right after them.
+    """
+    unused = sorted(BinaryWeight._alive, key=lambda w: -w._serial_number)
+    found = []
+    for key in reversed(keys):
+        matching = [w for w in unused if list(weight_key(w)) == list(key)]
+        if not matching:
+            raise ValueError(
+                f"There is no binary weight '{key[0]}' of shape {key[1]}: is "
+                "its model built? Load it with `compile=False`, and compile it."
+            )
+        found.append(matching[0])
+        unused.remove(matching[0])
+    return found[::-1]

@@ -25,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_demo(commands)
+    _add_inspect(commands)
     parsed = parser.parse_args(arguments)
     if not hasattr(parsed, "run"):
         parser.print_help(sys.stderr)
@@ -80,6 +81,52 @@ def _run_demo(arguments):
     return 0
 
 
+def _add_inspect(commands):
+    parser = commands.add_parser(
+        "inspect",
+        help="what a .keras or .tflite file holds: bits, scales, bytes",
+        description=(
+            "Prints a table of a saved model's layers: 1-bit and 32-bit "
+            "parameters, alpha, bytes now and exported, multiply-accumulates. "
+            "Of a .tflite file it prints the weights and how they are stored."
+        ),
+    )
+    parser.add_argument("file", type=_model_path, help=".keras or .tflite")
+    parser.add_argument(
+        "--plot",
+        type=_figure_path,
+        metavar="FILE",
+        help="write histograms of the latent weights of a .keras file: "
+        + ", ".join(FIGURE_SUFFIXES),
+    )
+    parser.add_argument(
+        "--no-export",
+        dest="exported",
+        action="store_false",
+        help="do not export the model to measure the file: faster",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_run_inspect)
+
+
+def _run_inspect(arguments):
+    if arguments.plot and arguments.file.suffix != ".keras":
+        print(
+            "keras-lab inspect: error: only a .keras file has latent weights "
+            f"to plot. Received: '{arguments.file}'",
+            file=sys.stderr,
+        )
+        return 2
+    if arguments.plot and not _installed("plots", "matplotlib"):
+        return 1
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    from keras_lab import inspection
+
+    return inspection.run(
+        arguments.file, arguments.plot, arguments.exported, arguments.json
+    )
+
+
 def _installed(command, *modules):
     missing = [m for m in modules if importlib.util.find_spec(m) is None]
     if missing:
@@ -109,6 +156,18 @@ def _integer_from(lowest, highest=None):
         return value
 
     return integer
+
+
+def _model_path(text):
+    path = Path(text)
+    problem = None
+    if path.suffix not in (".keras", ".tflite"):
+        problem = "must end in .keras or .tflite"
+    elif not path.is_file():
+        problem = "is not there"
+    if problem:
+        raise argparse.ArgumentTypeError(f"{problem}. Received: {text!r}")
+    return path
 
 
 def _figure_path(text):

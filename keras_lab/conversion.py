@@ -5,6 +5,8 @@ which the Keras layer of the same name takes the place of every layer of
 keras_lab, also inside a wrapper. Then each kernel becomes ŵ.
 """
 
+import random
+
 import keras
 import numpy as np
 from keras import ops
@@ -45,8 +47,14 @@ def freeze(model: keras.Model, strict: bool = True) -> keras.Model:
     """
     _check(model)
     freezer = _Freezer(strict)
-    frozen = freezer.copy(model)
-    freezer.assign_weights()
+    # New layers draw the seeds of initial weights that nobody will see: a
+    # training that goes on must not notice.
+    state = random.getstate()
+    try:
+        frozen = freezer.copy(model)
+        freezer.assign_weights()
+    finally:
+        random.setstate(state)
     return frozen
 
 
@@ -116,7 +124,9 @@ class _Freezer:
                 "of keras_lab."
             )
         plain = keras.saving.deserialize_keras_object(config, safe_mode=False)
-        self.pairs.append((layer, plain))
+        # An operation such as x + y has no weights.
+        if isinstance(layer, keras.Layer):
+            self.pairs.append((layer, plain))
         return plain
 
 

@@ -124,12 +124,20 @@ class LABAdam(keras.optimizers.Adam):
             index
         ]
 
-    def curvature(self, variable):
-        """d = (ε + √v̂) / η, with the moments and the learning rate of now."""
+    def curvature(self, variable, learning_rate=None):
+        """d = (ε + √v̂) / η, with the moments of now.
+
+        Args:
+            variable: A variable that the optimizer trains.
+            learning_rate: η; that of now, unless given. At a rate of zero d is
+                infinite; 1 gives the same d but for a factor.
+        """
         v = self.velocity(variable)
         direction = self._curvature_direction(v)
         correction = self._correction(self.iterations, v.dtype)
-        rate = ops.cast(self.learning_rate, correction.dtype) * correction
+        if learning_rate is None:
+            learning_rate = self.learning_rate
+        rate = ops.cast(learning_rate, correction.dtype) * correction
         return direction.function(v) / ops.cast(rate, v.dtype)
 
     def update_step(self, gradient, variable, learning_rate):

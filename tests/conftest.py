@@ -24,3 +24,9 @@ def fixed_seed():
 @pytest.fixture
 def rng():
     return np.random.default_rng(1)
+
+
+@pytest.fixture(scope="session")
+def strategy():
+    """Two replicas. One for all: TensorFlow mixes up collectives of several."""
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])

@@ -470,12 +470,6 @@ def test_an_embedding_trains_beside_binary_layers():
     check_alpha_is_true(model, optimizer)
 
 
-@pytest.fixture(scope="module")
-def strategy():
-    # One for all: TensorFlow mixes up the collectives of several.
-    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-
-
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
 def test_two_replicas_of_half_a_batch_give_the_alpha_of_the_whole(
     policy, strategy

@@ -1,0 +1,104 @@
+"""Metrics of binary networks."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_lab.binary_weight import (
+    binary_weights,
+    newest_weights,
+    weight_key,
+)
+
+__all__ = ["FlipRatio"]
+
+
+@keras.saving.register_keras_serializable(package="keras_lab")
+class FlipRatio(keras.metrics.Metric):
+    """The share of binary weights whose sign a training step flips.
+
+    A mean over the steps of an epoch, without the very first step. It falls as
+    the network settles; where it stays high, the learning rate is too high. In
+    an evaluation nothing moves and it is zero.
+
+    It keeps the signs of the last step: one byte a weight.
+
+    Args:
+        target: A built model or layer, to watch all of its binary weights. (A
+            saved model has a list here, by which they are found again.)
+        name, dtype: As in Keras.
+
+    Example:
+
+    >>> model.compile(
+    ...     optimizer=keras_lab.LABAdam(0.01),
+    ...     loss="squared_hinge",
+    ...     metrics=[keras_lab.metrics.FlipRatio(model)],
+    ... )
+    """
+
+    def __init__(self, target, name="flip_ratio", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+        # A tuple of ours: Keras would take variables for the metric's own.
+        self._watched = tuple(_watched_weights(target))
+        self.total = self.add_variable((), "zeros", name="total")
+        self.count = self.add_variable((), "zeros", name="count")
+        self._begun = self.add_variable((), "zeros", "int32", name="begun")
+        self._signs = [
+            self.add_variable(
+                weight.latent.shape, "zeros", "int8", name=f"signs_{number}"
+            )
+            for number, weight in enumerate(self._watched)
+        ]
+
+    def update_state(self, y_true=None, y_pred=None, sample_weight=None):
+        """Compares the signs with the last ones, whatever the arguments."""
+        flips = size = 0
+        for weight, before in zip(self._watched, self._signs):
+            signs = _signs(weight)
+            flipped = ops.cast(ops.not_equal(signs, before), "int32")
+            flips = flips + ops.sum(flipped)
+            size += math.prod(weight.latent.shape)
+            before.assign(signs)
+        # The first signs of all have nothing to be compared with.
+        known = ops.cast(ops.greater(self._begun, 0), self.dtype)
+        self.total.assign_add(known * ops.cast(flips, self.dtype) / size)
+        self.count.assign_add(known)
+        self._begun.assign(1)
+
+    def result(self):
+        return ops.divide_no_nan(self.total, self.count)
+
+    def reset_state(self):
+        # The signs stay: an epoch begins where the last one ended.
+        self.total.assign(0)
+        self.count.assign(0)
+
+    def get_config(self):
+        keys = [weight_key(weight) for weight in self._watched]
+        return {**super().get_config(), "target": keys}
+
+
+def _signs(weight):
+    return ops.cast(ops.greater_equal(weight.latent, 0), "int8")
+
+
+def _watched_weights(target):
+    if isinstance(target, (list, tuple)):
+        return newest_weights(target)
+    if not isinstance(target, keras.Layer):
+        raise TypeError(
+            "`target` must be a model or a layer. "
+            f"Received: target={target!r} of type {type(target).__name__}"
+        )
+    weights = binary_weights(target.weights)
+    if not weights:
+        built = "has no binary weights"
+        if not target.built:
+            built = "is not built yet: give it a `keras.Input` or build it"
+        raise ValueError(
+            f"`target` {built}. Received: {type(target).__name__} "
+            f"'{target.name}'"
+        )
+    return weights
