@@ -124,9 +124,7 @@ class _Freezer:
                 "of keras_lab."
             )
         plain = keras.saving.deserialize_keras_object(config, safe_mode=False)
-        # An operation such as x + y has no weights.
-        if isinstance(layer, keras.Layer):
-            self.pairs.append((layer, plain))
+        self.pairs.append((layer, plain))
         return plain
 
 
