@@ -25,6 +25,7 @@ class Dataset:
         test: The part to report on.
         classes: The number of classes that `y` is of.
         files: The SHA-256 of each file it was read from, by name.
+        vocabulary: Of a text: the bytes that occur, by their class.
     """
 
     train: Part
@@ -32,3 +33,4 @@ class Dataset:
     test: Part
     classes: int
     files: dict[str, str]
+    vocabulary: bytes | None = None

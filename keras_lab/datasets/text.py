@@ -21,7 +21,10 @@ ADDRESS = "https://cs.stanford.edu/people/karpathy/char-rnn/"
 
 
 def war_and_peace(
-    folder: str | os.PathLike | None = None, steps: int = 100, batch: int = 100
+    folder: str | os.PathLike | None = None,
+    steps: int = 100,
+    batch: int = 100,
+    limit: int | None = None,
 ) -> Dataset:
     """Tolstoy's War and Peace: 3,258,246 bytes, 87 of them distinct.
 
@@ -31,13 +34,17 @@ def war_and_peace(
         folder: The data folder, see `data_folder`.
         steps: Bytes a sequence.
         batch: Sequences a batch.
+        limit: How many bytes from the beginning to use; all if `None`.
     """
     path = _locate("warpeace_input.txt", (3_258_246,), folder)
-    return text_file(path, steps, batch, percent=(80, 10))
+    return text_file(path, steps, batch, limit, percent=(80, 10))
 
 
 def linux_kernel(
-    folder: str | os.PathLike | None = None, steps: int = 100, batch: int = 100
+    folder: str | os.PathLike | None = None,
+    steps: int = 100,
+    batch: int = 100,
+    limit: int | None = None,
 ) -> Dataset:
     """C files of the Linux kernel: 6,206,996 bytes, 101 of them distinct.
 
@@ -48,9 +55,10 @@ def linux_kernel(
         folder: The data folder, see `data_folder`.
         steps: Bytes a sequence.
         batch: Sequences a batch.
+        limit: How many bytes from the beginning to use; all if `None`.
     """
     path = _locate("linux_input.txt", (6_206_996, 6_208_197), folder)
-    return text_file(path, steps, batch, percent=(90, 5))
+    return text_file(path, steps, batch, limit, percent=(90, 5))
 
 
 def _locate(name, sizes, folder):
@@ -68,6 +76,7 @@ def text_file(
     path: str | os.PathLike,
     steps: int = 100,
     batch: int = 100,
+    limit: int | None = None,
     percent: tuple[int, int] = (80, 10),
 ) -> Dataset:
     """Any file, as sequences of bytes and the bytes that follow them.
@@ -80,17 +89,20 @@ def text_file(
         path: The file.
         steps: Bytes a sequence.
         batch: Sequences a block.
+        limit: How many bytes from the beginning to use; all if `None`.
         percent: The shares of the training and the validation part; the test
             part is the rest.
     """
-    for name, value in (("steps", steps), ("batch", batch)):
+    for name, value in (("steps", steps), ("batch", batch), ("limit", limit)):
+        if name == "limit" and value is None:
+            continue
         if not (isinstance(value, int) and value > 0):
             raise ValueError(
                 f"`{name}` must be a positive integer. Received: "
                 f"{name}={value!r}"
             )
     path = Path(path)
-    content = np.frombuffer(path.read_bytes(), np.uint8)
+    content = np.frombuffer(path.read_bytes()[:limit], np.uint8)
     # One byte more than the sequences have: the last one is a target only.
     blocks = max(0, len(content) - 1) // (batch * steps)
     counts = [blocks * share // 100 for share in percent]
@@ -107,4 +119,11 @@ def text_file(
     ends = np.cumsum(counts) * batch
     parts = zip(np.split(x, ends), np.split(y, ends))
     train, validation, test = (Part(*part) for part in parts)
-    return Dataset(train, validation, test, len(vocabulary), digests([path]))
+    return Dataset(
+        train,
+        validation,
+        test,
+        len(vocabulary),
+        digests([path]),
+        vocabulary.tobytes(),
+    )

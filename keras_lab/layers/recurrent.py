@@ -125,7 +125,8 @@ class BinaryCell(BinaryLayer):
         if self.one_hot is not None:
             # Adding the bias to the rows is less than adding it to the result.
             kernel = kernel if bias is None else ops.add(kernel, bias)
-            return ops.take(kernel, ops.squeeze(inputs, -1), axis=0)
+            index = ops.cast(ops.squeeze(inputs, -1), "int32")
+            return ops.take(kernel, index, axis=0)
         inputs = ops.cast(inputs, self.compute_dtype)
         if self.binarize_inputs:
             inputs = self.input_quantizer(inputs)
@@ -161,7 +162,13 @@ class BinaryCell(BinaryLayer):
         raise NotImplementedError
 
     def defer_gradient(self, recurrent_kernel):
-        """The `DeferredGradient` of a cell whose z is x + h·Û, or `None`."""
+        """The `DeferredGradient` of the recurrent kernel, or `None`."""
+        # A step of one's own may use x and h in another way.
+        if type(self).step not in (
+            BinaryLSTMCell.step,
+            BinarySimpleRNNCell.step,
+        ):
+            return None
         if self.kernel_quantizer is None or self.recurrent_dropout > 0:
             return None
         return DeferredGradient(recurrent_kernel, self.input_quantizer)
@@ -290,10 +297,6 @@ class BinaryGRUCell(BinaryCell, keras.layers.GRUCell):
         candidate = self.activation(x_h + y_h)
         h = z * states[0] + (1 - z) * candidate
         return h, [h]
-
-    def defer_gradient(self, recurrent_kernel):
-        # The reset gate stands between z and the product.
-        return None
 
     def _input_bias(self):
         bias = super()._input_bias()

@@ -156,10 +156,14 @@ def _with_cells_ahead(inner_loop):
             deferred.see(initial_state[0], outputs, self.go_backwards)
         return results
 
+    loop.of_keras = inner_loop
     return loop
 
 
 # A cell never sees a sequence: only the layer around it does. So the loop of
 # `keras.layers.RNN` itself has binary cells work ahead. To any other cell it
-# does what it always did.
-keras.layers.RNN.inner_loop = _with_cells_ahead(keras.layers.RNN.inner_loop)
+# does what it always did. (Once, also where this module is loaded again.)
+_inner_loop = keras.layers.RNN.inner_loop
+keras.layers.RNN.inner_loop = _with_cells_ahead(
+    getattr(_inner_loop, "of_keras", _inner_loop)
+)

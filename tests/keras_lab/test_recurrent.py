@@ -266,6 +266,26 @@ def test_the_loop_of_other_cells_is_untouched():
     np.testing.assert_allclose(layer(x), plain(x), atol=1e-6)
 
 
+def test_a_step_of_ones_own_keeps_its_gradient():
+    class Doubled(keras_lab.BinaryLSTMCell):
+        def step(self, x, states, ahead, training):
+            output, states = super().step(x, states, ahead, training)
+            return 2 * output, states
+
+    doubled = keras.layers.RNN(Doubled(UNITS))
+    plain = keras.layers.RNN(keras_lab.BinaryLSTMCell(UNITS))
+    x, gradients = random(BATCH, TIME, FEATURES), []
+    doubled.build(x.shape)
+    plain.build(x.shape)
+    plain.set_weights(doubled.get_weights())
+    for layer, factor in ((doubled, 1), (plain, 2)):
+        kernel = layer.cell.recurrent_kernel.value
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.cos(factor * layer(x, training=True)))
+        gradients.append(tape.gradient(loss, kernel))
+    np.testing.assert_allclose(*gradients, atol=1e-6)
+
+
 @each_kind
 def test_each_gate_of_each_matrix_has_its_own_alpha(kind):
     layer = binary(kind)
