@@ -16,6 +16,8 @@ if _keras.config.backend() != "tensorflow":
 
 from keras_lab import backend as _backend
 from keras_lab import constraints, datasets, layers, ops, quantizers
+from keras_lab.binarizing import binarize_model
+from keras_lab.calibration import recalibrate_batch_norm
 from keras_lab.conversion import freeze
 from keras_lab.layers import (
     BinaryConv1D,
@@ -60,10 +62,12 @@ __all__ = [
     "LABModel",
     "SignActivation",
     "__version__",
+    "binarize_model",
     "constraints",
     "datasets",
     "freeze",
     "layers",
     "ops",
     "quantizers",
+    "recalibrate_batch_norm",
 ]
