@@ -109,6 +109,9 @@ class Rebuilder:
             return keras.models.clone_model(
                 model, _new_inputs(model), clone_function=self.copy
             )
+        if not isinstance(layer, keras.Layer):
+            # An operation, such as a product.
+            return type(layer).from_config(layer.get_config())
         config = self.new_config(layer)
         new = keras.saving.deserialize_keras_object(config, safe_mode=False)
         self.pairs.append((layer, new))
