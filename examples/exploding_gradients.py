@@ -105,7 +105,9 @@ def gradient_distribution(model, part):
     with backend.gradient_tape() as tape:
         loss = model.compute_loss(x, y, model(x, training=True))
     gradient = np.abs(np.asarray(tape.gradient(loss, kernel), np.float64))
-    counts, _ = np.histogram(np.log10(np.maximum(gradient, 1e-30)), BINS)
+    # What is beyond the first or last bin counts there.
+    size = np.clip(gradient, 10.0 ** BINS[0], 10.0 ** (BINS[-1] - 0.1))
+    counts, _ = np.histogram(np.log10(size), BINS)
     rms = float(np.sqrt(np.mean(gradient**2)))
     return {"log10_bins": BINS.tolist(), "counts": counts.tolist(), "rms": rms}
 

@@ -11,7 +11,6 @@ from tflite_export.errors import (
     NothingBinaryError,
     ValidationError,
 )
-from tflite_export.export import export_tflite
 from tflite_export.metadata import PackedWeight, read_packed
 from tflite_export.report import ExportReport, inspect
 from tflite_export.rewrite import pack
@@ -30,3 +29,12 @@ __all__ = [
     "read_packed",
     "run",
 ]
+
+
+def __getattr__(name):
+    # Keras and TensorFlow take seconds to import; reading files needs neither.
+    if name == "export_tflite":
+        from tflite_export.export import export_tflite
+
+        return export_tflite
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

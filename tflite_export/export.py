@@ -70,7 +70,9 @@ def export_tflite(
     _check_batch_size(batch_size)
     if batch_size is None and is_recurrent(model):
         batch_size = 1
-    frozen = as_functional(keras_lab.freeze(model, strict=False))
+    frozen = keras_lab.freeze(model, strict=False)
+    compute_in_float32(frozen)
+    frozen = as_functional(frozen)
     inputs, origin = _validation_inputs(frozen, validation_data)
 
     content = convert(frozen, batch_size)
@@ -94,13 +96,28 @@ def trained_kernels(model: keras.Model) -> list[Kernel]:
     ]
 
 
-def is_recurrent(model) -> bool:
+def is_recurrent(layer) -> bool:
     """Whether a model has a loop over time in it."""
-    parts = list(getattr(model, "layers", []))
-    for name in ("layer", "forward_layer", "backward_layer"):
-        if isinstance(getattr(model, name, None), keras.Layer):
-            parts.append(getattr(model, name))
-    return isinstance(model, keras.layers.RNN) or any(map(is_recurrent, parts))
+    if isinstance(layer, keras.layers.RNN):
+        return True
+    return any(map(is_recurrent, _parts(layer)))
+
+
+def compute_in_float32(layer) -> None:
+    """Ends mixed precision: TFLite does not compute in half precision."""
+    if isinstance(layer, keras.Layer) and layer.compute_dtype != "float32":
+        layer.dtype_policy = "float32"
+    for part in _parts(layer):
+        compute_in_float32(part)
+
+
+def _parts(layer):
+    """The layers of a model, and those inside of a wrapper or a loop."""
+    parts = [*getattr(layer, "layers", []), *getattr(layer, "cells", [])]
+    for name in ("layer", "forward_layer", "backward_layer", "cell"):
+        if isinstance(getattr(layer, name, None), keras.Layer):
+            parts.append(getattr(layer, name))
+    return parts
 
 
 def check_target(path) -> Path:

@@ -92,7 +92,7 @@ def _read_entry(model, entry):
         raise ValueError(f"signs of shape {signs.shape}, not {shape}")
     signs = np.where(signs > 0, np.int8(1), np.int8(-1))
     flip = [slice(None)] * len(shape)
-    flip[entry["channel_axis"]] = entry["flipped"]
+    flip[entry["channel_axis"]] = _from_hex(entry["flipped"])
     signs[tuple(flip)] *= -1
     signs = signs.transpose(entry["keras_axes"])
     return PackedWeight(
@@ -187,10 +187,23 @@ def _entry(model, placement, stored):
         "stored_shape": list(constant.signs.shape),
         "keras_axes": list(constant.to_keras),
         "channel_axis": constant.axis,
-        "flipped": constant.flipped.tolist(),
+        "flipped": _as_hex(constant.flipped),
         "alpha": [0, tensor],
         "alpha_shape": list(alpha.shape),
     }
+
+
+def _as_hex(channels):
+    """A set of channels as bits, the first in the lowest bit of a byte."""
+    bits = np.zeros(max(channels, default=-1) + 1, np.uint8)
+    bits[channels] = 1
+    return np.packbits(bits, bitorder="little").tobytes().hex()
+
+
+def _from_hex(text):
+    """The channels that `_as_hex` wrote."""
+    data = np.frombuffer(bytes.fromhex(text), np.uint8)
+    return np.flatnonzero(np.unpackbits(data, bitorder="little"))
 
 
 def _alpha(constant: BinaryConstant):

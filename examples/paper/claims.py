@@ -69,7 +69,11 @@ def _show(cells: Mapping[str, Cell]) -> str:
 
 
 def _noise(a: Cell, b: Cell) -> float:
-    """The standard error of the difference of two means, in percent."""
+    """The standard error of the difference of two means, in percent.
+
+    As if the two networks' errors were independent: on the same images they are
+    not quite, which makes this an upper limit.
+    """
     variance = 0.0
     for cell in (a, b):
         share = cell.mean / 100
@@ -218,9 +222,11 @@ divides by the standard deviation of what it gets, and so takes any positive
 factor out of it: α·sign(w) and sign(w) give the same outputs, up to the epsilon
 of batch norm. What is left of α is the scale of the gradient, 1/α, of which
 Adam takes out all that is constant. BinaryConnect, BWN and LAB are then the
-same network, but for how α drifts while Adam averages. The differences in the
-paper's Table 1 are single runs, and on 10,000 test images the standard error of
-an error of 1.2% is 0.11 points: most of them are not larger than chance.
+same network, but for how α drifts while Adam averages. The paper's Table 1 does
+not say otherwise. It has single runs, and a test error is known only up to its
+standard error: 0.11 points for 1.2% of 10,000 images. Of the differences that
+it has between BinaryConnect, BWN and LAB, on MNIST, CIFAR-10 and SVHN, none
+reaches two standard errors, if two networks' errors are taken as independent.
 
 α is put to the test where nothing normalizes: in the LSTM (Tables 3 and 4),
 where the paper's differences are large, and in the MLP without batch norm,

@@ -78,7 +78,10 @@ def convergence(runs):
             ("validation", "C1--"),
             ("test", "C3-"),
         ):
-            axes.plot(epochs, run.history[f"{part}_error"], line, label=part)
+            errors = np.array(run.history[f"{part}_error"])
+            # An error of zero has no place on this axis: a gap.
+            errors = np.where(errors > 0, errors, np.nan)
+            axes.plot(epochs, errors, line, label=part)
         sizes = ", ".join(f"{n} {size}" for n, size in run.sizes.items())
         axes.set(
             title=f"{column.title}, {sizes}",
@@ -161,18 +164,18 @@ def gradients(runs):
         return None
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    seen = []
     for axes, (title, schemes) in zip(panels, found.items()):
         for scheme, gradient in schemes.items():
-            edges = np.linspace(
-                *gradient["log10_range"], len(gradient["counts"]) + 1
-            )
-            outside = sum(
-                gradient[name] for name in ("below", "above", "not_finite")
-            )
-            total = sum(gradient["counts"]) + outside
+            counts = np.array(gradient["counts"])
+            outside = ("below", "above", "not_finite")
+            total = counts.sum() + sum(gradient[name] for name in outside)
+            edges = np.linspace(*gradient["log10_range"], len(counts) + 1)
+            sizes = 10 ** ((edges[1:] + edges[:-1]) / 2)
+            seen += sizes[counts > 0.001 * total].tolist()
             axes.plot(
-                10 ** ((edges[1:] + edges[:-1]) / 2),
-                100 * np.array(gradient["counts"]) / total,
+                sizes,
+                100 * counts / total,
                 STYLE[scheme],
                 markersize=3,
                 label=SCHEMES[scheme].title,
@@ -180,8 +183,11 @@ def gradients(runs):
         axes.set(title=title, xscale="log", xlabel="|∂ℓ/∂ŵ|, recurrent weights")
         axes.set_ylabel("share of the weights (%)")
         axes.grid(alpha=0.3)
-        if schemes:
-            axes.legend()
+    lines = max((axes.lines for axes in panels), key=len)
+    # Outside, as gradients that explode may be anywhere inside.
+    figure.legend(handles=list(lines), loc="outside upper center", ncols=4)
+    if seen:
+        panels[0].set_xlim(min(seen) / 3, max(seen) * 3)
     return figure
 
 

@@ -6,8 +6,9 @@ import numpy as np
 from keras_lab import backend
 from keras_lab.datasets import Part
 
-# Bins of log10 |g|: an LSTM's gradients range over many orders of magnitude.
-LOWEST, HIGHEST, BINS = -12, 6, 72
+# Bins of log10 |g|, four an order of magnitude: where gradients explode there
+# are many orders.
+LOWEST, HIGHEST, BINS = -12, 20, 128
 EXAMPLES = 100
 
 

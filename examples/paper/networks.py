@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 import keras_lab
+from examples import char_lstm
 from examples.paper.schemes import Scheme
 
 
@@ -95,8 +96,25 @@ def vgg(parts: Parts, classes: int, width: int) -> keras.Model:
 
 
 def character_lstm(parts: Parts, classes: int, cells: int) -> keras.Model:
-    """One LSTM layer and a softmax layer in full precision, no batch norm."""
-    raise NotImplementedError
+    """The model of `examples/char_lstm.py`.
+
+    Where activations are binarized it is the hidden state, as it enters the
+    recurrent product; in the authors' code it is the cell's output,
+    h = σ(o)·sign(c). Their softmax layer starts from other weights, too.
+    """
+    code, sign = parts.follow == "code", parts.scheme.input_quantizer
+    model = char_lstm.character_lstm(
+        classes,
+        cells,
+        parts.scheme.kernel_quantizer,
+        input_quantizer=None if code else sign,
+        activation="sign" if code and sign else "tanh",
+    )
+    if code:
+        kernel = model.get_layer("softmax").kernel
+        normal = keras.initializers.RandomNormal(stddev=0.01)
+        kernel.assign(normal(kernel.shape))
+    return model
 
 
 @keras.saving.register_keras_serializable(package="keras_lab_paper")

@@ -17,9 +17,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# TensorFlow's own allocator keeps the memory of the binary kernels from step to
-# step. With jit_compile that makes a step of the large MLP faster.
-os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")
 
 from examples.paper.checkpoints import Finished, RunError
 from examples.paper.recipes import FOLLOW, RECIPES
@@ -94,6 +91,7 @@ def parse(arguments=None):
     )
     add(
         "--note",
+        type=lambda text: " ".join(text.split()),
         metavar="TEXT",
         help="kept with the result and shown by report.py, on the data say",
     )

@@ -149,7 +149,6 @@ TABLES = {
     "no_norm": Table(
         "Not in the paper: test error (%) without batch norm",
         (Column("MNIST, no batch norm", "mnist_no_norm", {}),),
-        WEIGHT_ONLY,
     ),
 }
 

@@ -50,7 +50,8 @@ class BinaryCell(BinaryLayer):
         one_hot=None,
         **kwargs,
     ):
-        if not (isinstance(units, numbers.Integral) and units > 0):
+        is_integer = isinstance(units, numbers.Integral)
+        if not is_integer or isinstance(units, bool) or units < 1:
             raise ValueError(
                 f"`units` must be a positive integer. Received: units={units!r}"
             )
@@ -110,21 +111,30 @@ class BinaryCell(BinaryLayer):
 
     def look_ahead(self):
         """What all the steps of a forward pass share."""
-        return Ahead.of(self.binary_kernel, self.binary_recurrent_kernel)
+        kernel, bias = self.binary_kernel, self._input_bias()
+        if self.one_hot is not None and bias is not None:
+            kernel = ops.add(kernel, bias)
+        return Ahead.of(kernel, self.binary_recurrent_kernel)
+
+    def projects_ahead(self, training):
+        """Whether the loop is to get projected inputs."""
+        if type(self).call is not BinaryCell.call:
+            return False  # One's own, which expects the inputs themselves.
+        # Rows looked up at each step are read from the cache. In training the
+        # gradient of all of them together is faster.
+        return self.one_hot is None or training
 
     def project(self, inputs, kernel, training=False):
         """The part of a step that needs no state, for one step or for many.
 
         Args:
             inputs: Of shape `(batch, features)` or `(time, batch, features)`.
-            kernel: The kernel of the forward pass.
+            kernel: That of `look_ahead`.
             training: Whether to drop inputs out.
         """
         self._check_inputs(inputs)
-        bias = self._input_bias()
         if self.one_hot is not None:
-            # Adding the bias to the rows is less than adding it to the result.
-            kernel = kernel if bias is None else ops.add(kernel, bias)
+            # The bias is in the rows already.
             index = ops.cast(ops.squeeze(inputs, -1), "int32")
             return ops.take(kernel, index, axis=0)
         inputs = ops.cast(inputs, self.compute_dtype)
@@ -135,6 +145,7 @@ class BinaryCell(BinaryLayer):
             one_step = inputs if len(inputs.shape) == 2 else inputs[0]
             masks = self.get_dropout_mask(one_step)
         outputs = _masked_product(inputs, kernel, masks)
+        bias = self._input_bias()
         return outputs if bias is None else ops.add(outputs, bias)
 
     def _check_inputs(self, inputs):
@@ -362,17 +373,36 @@ class BinaryRNN:
         """The cell's `BinaryWeight`s, by the name of the latent weight."""
         return self.cell.binary_weights
 
+    @property
+    def kernel_quantizer(self):
+        return self.cell.kernel_quantizer
+
+    @property
+    def input_quantizer(self):
+        return self.cell.input_quantizer
+
     def inner_loop(self, sequences, initial_state, mask, training=False):
+        if len(initial_state) != len(self.state_size):
+            raise ValueError(
+                f"Layer '{self.name}' has {len(self.state_size)} states. "
+                f"Received: {len(initial_state)} initial states"
+            )
         if keras.tree.is_nested(mask):
             mask = mask[0]
-        if mask is not None and len(mask.shape) != 2:
-            raise ValueError(
-                f"Layer '{self.name}' needs a mask of shape (batch, time). "
-                f"Received: a mask of shape {tuple(mask.shape)}"
-            )
+        if mask is not None:
+            self._check_mask(mask, sequences)
         return keras.layers.RNN.inner_loop(
             self, sequences, initial_state, mask, training
         )
+
+    def _check_mask(self, mask, sequences):
+        shape, steps = tuple(mask.shape), sequences.shape[1]
+        known = len(shape) == 2 and None not in (shape[1], steps)
+        if len(shape) != 2 or (known and shape[1] != steps):
+            raise ValueError(
+                f"Layer '{self.name}' needs a mask of shape (batch, {steps}), "
+                f"one entry a time step. Received: a mask of shape {shape}"
+            )
 
     def get_config(self):
         config, cell = super().get_config(), self.cell.get_config()
@@ -406,7 +436,8 @@ class BinaryLSTM(BinaryRNN, keras.layers.LSTM):
         one_hot: `None`, or n for inputs that are one-hot vectors of length n,
             given by their indices: integers of shape `(batch, time, 1)`.
             Rows of the kernel are looked up then, and nothing is multiplied.
-            By keyword. Defaults to `None`.
+            Indices outside of 0 … n−1 are not all caught. By keyword. Defaults
+            to `None`.
         kernel_constraint, recurrent_constraint: As in Keras, for the latent
             weights. Default to `keras_lab.constraints.WeightClip(1.0)` for
             binary kernels; `None` turns it off.

@@ -80,7 +80,7 @@ class DeferredGradient:
             def gradient(*args, upstream=None):
                 if upstream is None:
                     (upstream,) = args
-                return ops.matmul(upstream, self.transposed)
+                return _once(ops.matmul(upstream, self.transposed))
 
             return ops.matmul(h, self.constant), gradient
 
@@ -106,10 +106,25 @@ class DeferredGradient:
 
     def see(self, first_state, states, go_backwards):
         """Tells the hidden states of all the steps, in the loop's order."""
-        first_state = ops.expand_dims(first_state, 1)
+        first_state = ops.broadcast_to(
+            ops.expand_dims(first_state, 1), ops.shape(states[:, :1])
+        )
         states = ops.concatenate([first_state, states[:, :-1]], axis=1)
         states = ops.swapaxes(states, 0, 1)
         self.previous_states = ops.flip(states, 0) if go_backwards else states
+
+
+@ops.custom_gradient
+def _once(x):
+    """A gradient that is an error to differentiate again."""
+
+    def gradient(*args, upstream=None):
+        raise NotImplementedError(
+            "In training, a binary recurrent layer has first derivatives only. "
+            "Call it with `training=False` to differentiate twice."
+        )
+
+    return x, gradient
 
 
 class _AllOutputs:
@@ -130,7 +145,8 @@ def _with_cells_ahead(inner_loop):
         cells = getattr(self.cell, "cells", [self.cell])
         cell, layer, deferred = cells[0], self, None
         ready = {c: c.look_ahead() for c in cells if hasattr(c, "look_ahead")}
-        if cell in ready:
+        twice = any(other is cell for other in cells[1:])
+        if cell in ready and cell.projects_ahead(training) and not twice:
             # Keras' loop puts time first as well, and undoes the second
             # transposition: the large projected sequences never are transposed.
             sequences = ops.swapaxes(sequences, 0, 1)

@@ -105,7 +105,7 @@ def test_nested_and_shared_models_keep_their_structure():
     a, b = keras.Input((8,), name="a"), keras.Input((8,), name="b")
     shared = keras_lab.BinaryDense(8, name="shared")
     block = keras.Model(a, inner(shared(a)), name="block")
-    x = layers.Add()([block(a), block(b), inner(shared(b))])
+    x = layers.Add()([block(a), block(b), inner(shared(b))]) * 0.5
     model = keras.Model(
         {"a": a, "b": b}, {"sum": x, "shared": shared(x)}, name="outer"
     )

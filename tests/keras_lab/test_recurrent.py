@@ -266,6 +266,55 @@ def test_the_loop_of_other_cells_is_untouched():
     np.testing.assert_allclose(layer(x), plain(x), atol=1e-6)
 
 
+def test_a_call_of_ones_own_gets_the_inputs():
+    class Residual(keras_lab.BinarySimpleRNNCell):
+        def call(self, inputs, states, training=False):
+            output, states = super().call(inputs, states, training)
+            return output + inputs, states
+
+    layer = keras.layers.RNN(Residual(FEATURES), return_sequences=True)
+    plain = keras.layers.RNN(
+        keras_lab.BinarySimpleRNNCell(FEATURES), return_sequences=True
+    )
+    x = random(BATCH, TIME, FEATURES)
+    layer.build(x.shape)
+    plain.build(x.shape)
+    plain.set_weights(layer.get_weights())
+    np.testing.assert_allclose(layer(x), plain(x) + x, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "SimpleRNN"])
+def test_the_same_cell_twice_in_a_stack_is_used_twice(kind):
+    cell = getattr(keras_lab, f"Binary{kind}Cell")(FEATURES)
+    plain = getattr(keras.layers, f"{kind}Cell")(FEATURES)
+    layers = [keras.layers.RNN([c, c]) for c in (cell, plain)]
+    x = random(BATCH, TIME, FEATURES)
+    for layer in layers:
+        layer.build(x.shape)
+    copy_forward_weights(cell, plain)
+    a, b = (layer(x, training=True) for layer in layers)
+    np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_a_second_derivative_in_training_is_an_error():
+    layer, plain = pair("SimpleRNN", "lab", unroll=True)
+    x = random(BATCH, TIME, FEATURES)
+
+    def second(layer, training):
+        with tf.GradientTape() as outer, tf.GradientTape() as inner:
+            inner.watch(x)
+            outer.watch(x)
+            y = tf.reduce_sum(layer(x, training=training))
+            size = tf.reduce_sum(inner.gradient(y, x) ** 2)
+        return outer.gradient(size, layer.cell.recurrent_kernel.value)
+
+    np.testing.assert_allclose(
+        second(layer, False), second(plain, False), atol=1e-5
+    )
+    with pytest.raises(NotImplementedError, match="training=False"):
+        second(layer, True)
+
+
 def test_a_step_of_ones_own_keeps_its_gradient():
     class Doubled(keras_lab.BinaryLSTMCell):
         def step(self, x, states, ahead, training):
@@ -434,7 +483,8 @@ def test_only_the_recurrent_product_is_left_in_the_loop(kind, in_rnn):
 
 
 @each_kind
-def test_one_hot_inputs_by_index_are_the_dense_ones(kind, rng):
+@pytest.mark.parametrize("training", [True, False])
+def test_one_hot_inputs_by_index_are_the_dense_ones(kind, training, rng):
     layer = binary(kind, one_hot=FEATURES, return_sequences=True)
     dense = binary(kind, return_sequences=True)
     layer.build((BATCH, TIME, 1))
@@ -445,7 +495,7 @@ def test_one_hot_inputs_by_index_are_the_dense_ones(kind, rng):
     results = []
     for model, x in ((layer, index[..., None]), (dense, one_hot)):
         with tf.GradientTape() as tape:
-            y = model(x, training=True)
+            y = model(x, training=training)
             loss = tf.reduce_sum(y * tf.cos(y))
         gradients = tape.gradient(loss, [v.value for v in trained(model.cell)])
         results.append([y, *map(tf.convert_to_tensor, gradients)])
@@ -628,6 +678,7 @@ def test_two_replicas_of_half_a_batch_train_as_one_of_the_whole():
         ({"units": 0}, "units=0"),
         ({"units": -3}, "units=-3"),
         ({"units": 2.5}, "units=2.5"),
+        ({"units": True}, "units=True"),
         ({"units": 4, "kernel_quantizer": "lap"}, "kernel_quantizer='lap'"),
         ({"units": 4, "input_quantizer": "tanh"}, "input_quantizer='tanh'"),
         ({"units": 4, "binarize_inputs": True}, "binarize_inputs=True"),
@@ -650,7 +701,9 @@ def test_a_wrong_input_is_named_with_what_was_received():
     with pytest.raises(ValueError, match="dtype int32"):
         layer(np.ones((2, 3, 4), "int32"))
     x = np.ones((2, 3, 4), "float32")
-    for mask in (np.ones((2, 3, 1), bool), np.ones(3, bool)):
+    with pytest.raises(ValueError, match="1 initial states"):
+        layer(x, initial_state=[np.ones((2, 4), "float32")])
+    for mask in (np.ones((2, 3, 1), bool), np.ones(3, bool), np.ones((2, 5))):
         with pytest.raises(ValueError, match=r"mask of shape \("):
             layer(x, mask=mask)
     with pytest.raises(ValueError, match=r"float32"):

@@ -195,6 +195,27 @@ def test_nested_models_are_exported_whole(tmp_path):
     assert len(packed) == 2 and all("block" in w.path for w in packed)
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_model_of_mixed_precision_is_exported_in_float32(tmp_path, format):
+    policy = "mixed_float16"
+    model = keras.Sequential(
+        [
+            keras.Input((32,)),
+            keras_lab.BinaryDense(16, dtype=policy),
+            layers.ReLU(dtype=policy),
+            keras_lab.BinaryDense(4, dtype=policy),
+        ]
+    )
+    path = tmp_path / "m.tflite"
+    export_tflite(model, path, format)
+    x = np.random.default_rng(0).normal(size=(5, 32)).astype("f")
+    (y,) = tflite_export.run(path, x).values()
+    assert y.dtype == np.float32
+    expected = np.asarray(model(x), np.float32)
+    assert max_error({"y": expected}, {"y": y}) < 0.02
+    assert model.layers[0].compute_dtype == "float16"
+
+
 def test_a_fixed_batch_size_is_kept(tmp_path, classifier):
     model, _ = classifier
     export_tflite(model, tmp_path / "m.tflite", batch_size=3)
