@@ -25,6 +25,8 @@ from keras_lab import (
     plots,
     quantizers,
 )
+from keras_lab.binarizing import binarize_model
+from keras_lab.calibration import recalibrate_batch_norm
 from keras_lab.conversion import freeze
 from keras_lab.layers import (
     BinaryConv1D,
@@ -70,6 +72,7 @@ __all__ = [
     "LABModel",
     "SignActivation",
     "__version__",
+    "binarize_model",
     "callbacks",
     "constraints",
     "datasets",
@@ -79,5 +82,6 @@ __all__ = [
     "ops",
     "plots",
     "quantizers",
+    "recalibrate_batch_norm",
     "summary",
 ]

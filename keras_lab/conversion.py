@@ -45,7 +45,7 @@ def freeze(model: keras.Model, strict: bool = True) -> keras.Model:
 
     >>> keras_lab.freeze(model).save("plain.keras")
     """
-    _check(model)
+    check_model(model, "freeze")
     freezer = _Freezer(strict)
     # New layers draw the seeds of initial weights that nobody will see: a
     # training that goes on must not notice.
@@ -58,10 +58,11 @@ def freeze(model: keras.Model, strict: bool = True) -> keras.Model:
     return frozen
 
 
-def _check(model):
+def check_model(model, function):
+    """Whether a model can be rebuilt of its layers; raises if not."""
     if not isinstance(model, keras.Model):
         raise TypeError(
-            "`freeze` needs a Keras model. "
+            f"`{function}` needs a Keras model. "
             f"Received: model={model!r} of type {type(model).__name__}"
         )
     if not model.built:
@@ -73,18 +74,26 @@ def _check(model):
         model.get_config()
     except NotImplementedError as error:
         raise ValueError(
-            f"Model '{model.name}' cannot be rebuilt of plain layers: it has "
-            f"no `get_config`. Received: a model of type {type(model).__name__}"
+            f"Model '{model.name}' cannot be rebuilt of its layers: it has no "
+            "`get_config`. Write it as a functional model, `keras.Model(inputs,"
+            " outputs)`, or give it a `get_config` and `from_config`. "
+            f"Received: a model of type {type(model).__name__}"
         ) from error
 
 
-class _Freezer:
-    """Makes plain counterparts: of a layer that is shared, one."""
+class Rebuilder:
+    """Rebuilds models of new layers: of a layer that is shared, one.
 
-    def __init__(self, strict):
-        self.strict = strict
+    A subclass says in `new_config` what a layer becomes.
+    """
+
+    def __init__(self):
         self.copies = {}
         self.pairs = []
+
+    def new_config(self, layer):
+        """The serialized form of what takes the place of a layer."""
+        raise NotImplementedError
 
     def copy(self, layer):
         """The counterpart of a layer or model, its weights not yet set."""
@@ -94,15 +103,15 @@ class _Freezer:
 
     def assign_weights(self):
         """Once the models are built, and so their layers."""
-        for layer, plain in self.pairs:
-            _assign(plain, _forward_values(layer))
+        for layer, new in self.pairs:
+            _assign(new, _forward_values(layer))
 
     def _new_copy(self, layer):
         if isinstance(layer, keras.Sequential):
             inputs = _new_inputs(keras.Model(layer.inputs, layer.outputs))
             layers = [self.copy(part) for part in layer.layers]
             return keras.Sequential([*inputs, *layers], name=layer.name)
-        if _is_functional(layer):
+        if is_functional(layer):
             # Neither what was compiled nor the class of a subclass.
             model = keras.Model(layer.input, layer.output, name=layer.name)
             return keras.models.clone_model(
@@ -111,6 +120,20 @@ class _Freezer:
         if not isinstance(layer, keras.Layer):
             # An operation, such as a product.
             return type(layer).from_config(layer.get_config())
+        config = self.new_config(layer)
+        new = keras.saving.deserialize_keras_object(config, safe_mode=False)
+        self.pairs.append((layer, new))
+        return new
+
+
+class _Freezer(Rebuilder):
+    """Makes plain counterparts."""
+
+    def __init__(self, strict):
+        super().__init__()
+        self.strict = strict
+
+    def new_config(self, layer):
         config = keras.saving.serialize_keras_object(layer)
         if "build_config" not in config and _is_sign_layer(config):
             # A layer without weights does not say its inputs' shape.
@@ -123,9 +146,7 @@ class _Freezer:
                 f"{type(layer).__name__}. With `strict=False` it stays a layer "
                 "of keras_lab."
             )
-        plain = keras.saving.deserialize_keras_object(config, safe_mode=False)
-        self.pairs.append((layer, plain))
-        return plain
+        return config
 
 
 def _new_inputs(model):
@@ -145,7 +166,8 @@ def _new_inputs(model):
     )
 
 
-def _is_functional(layer):
+def is_functional(layer):
+    """Whether it is a model made of inputs and outputs."""
     tensor = keras.Input(())
     return isinstance(layer, type(keras.Model(tensor, tensor)))
 
@@ -162,15 +184,22 @@ def _forward_values(layer):
     ]
 
 
+def _name(name):
+    # A weight that its layer gave no name is `variable_17`.
+    return name.rstrip("_0123456789")
+
+
 def _assign(layer, values):
-    expected = [(weight.name, tuple(weight.shape)) for weight in layer.weights]
-    received = [(name, value.shape) for name, value in values]
+    alphas = {id(weight.alpha) for weight in binary_weights(layer.weights)}
+    weights = [w for w in layer.weights if id(w) not in alphas]
+    expected = [(_name(w.name), tuple(w.shape)) for w in weights]
+    received = [(_name(name), value.shape) for name, value in values]
     if expected != received:
         raise ValueError(
             f"Layer '{layer.name}' is not what its config says: rebuilt from "
             f"it, it has the weights {expected}. Received: {received}"
         )
-    for weight, (_, value) in zip(layer.weights, values):
+    for weight, (_, value) in zip(weights, values):
         weight.assign(value)
 
 

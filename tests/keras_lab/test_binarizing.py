@@ -1,0 +1,318 @@
+"""`binarize_model`: the same network, with binary layers."""
+
+import os
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+import keras_lab
+from keras_lab.binary_weight import binary_weights
+
+# The smallest of each family, with the smallest input it takes.
+FAMILIES = {
+    "ConvNeXtTiny": 32,
+    "DenseNet121": 32,
+    "EfficientNetB0": 32,
+    "EfficientNetV2B0": 32,
+    "InceptionResNetV2": 75,
+    "InceptionV3": 75,
+    "MobileNet": 32,
+    "MobileNetV2": 32,
+    "MobileNetV3Small": 32,
+    "NASNetMobile": 32,
+    "ResNet50": 32,
+    "ResNet50V2": 32,
+    "VGG16": 32,
+    "Xception": 71,
+}
+PRETRAINED = (
+    "cifar10_resnet8_mlperf_tiny.h5",
+    "vww_96.keras",
+    "str_ww_ref_model.keras",
+)
+
+
+def random(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def pretrained(name):
+    folder = os.environ.get("KERAS_LAB_DATA")
+    path = Path(folder or ".") / "pretrained" / name
+    if not path.is_file():
+        pytest.skip(f"no pretrained/{name} in KERAS_LAB_DATA")
+    return keras.models.load_model(path, compile=False)
+
+
+def assert_equal_in_full_precision(model, tolerance=1e-6):
+    new, report = keras_lab.binarize_model(
+        model, None, skip_first=False, skip_last=False, return_report=True
+    )
+    assert report.converted
+    shapes = keras.tree.map_shape_structure(
+        lambda shape: (2, *(8 if n is None else n for n in shape[1:])),
+        model.input_shape,
+    )
+    x = keras.tree.map_shape_structure(random, shapes)
+    expected = keras.tree.flatten(model(x, training=False))
+    for a, b in zip(keras.tree.flatten(new(x, training=False)), expected):
+        scale = max(1.0, float(np.abs(b).max()))
+        np.testing.assert_allclose(a / scale, b / scale, atol=tolerance)
+    names = [layer.name for layer in model.layers]
+    assert [layer.name for layer in new.layers] == names
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_in_full_precision_it_is_the_same_application(family):
+    size = FAMILIES[family]
+    model = getattr(keras.applications, family)(
+        weights=None, include_top=False, input_shape=(size, size, 3)
+    )
+    assert_equal_in_full_precision(model)
+    keras.backend.clear_session()
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_in_full_precision_it_is_the_same_pretrained_model(name):
+    assert_equal_in_full_precision(pretrained(name))
+
+
+def many_sided_model():
+    """Two inputs, two outputs, a shared layer, a model within, wrappers."""
+    image = keras.Input((8, 8, 3), name="image")
+    text = keras.Input((6, 5), name="text")
+    encoder = keras.Sequential(
+        [
+            keras.Input((8, 8, 3)),
+            keras.layers.Conv2D(4, 3, name="first"),
+            keras.layers.BatchNormalization(),
+            keras.layers.DepthwiseConv2D(3, name="depthwise"),
+            keras.layers.SeparableConv2D(5, 3, name="separable"),
+            keras.layers.Flatten(),
+        ],
+        name="encoder",
+    )
+    shared = keras.layers.Dense(7, activation="relu", name="shared")
+    x = shared(encoder(image))
+    y = keras.layers.Bidirectional(
+        keras.layers.LSTM(4, return_sequences=True), name="both"
+    )(text)
+    y = keras.layers.TimeDistributed(keras.layers.Dense(6), name="each")(y)
+    y = keras.layers.RNN(keras.layers.GRUCell(20), name="cells")(y)
+    y = shared(y)
+    z = keras.layers.Concatenate()([x, y]) * 2.0
+    z = keras.layers.Dense(9, name="middle", trainable=False)(z)
+    one = keras.layers.Dense(2, name="one")(z)
+    two = keras.layers.Dense(3, name="two")(z)
+    return keras.Model([image, text], [one, two], name="many_sided")
+
+
+def test_in_full_precision_a_many_sided_model_is_the_same():
+    assert_equal_in_full_precision(many_sided_model())
+
+
+def test_first_and_last_layers_of_each_path_are_kept():
+    model, report = keras_lab.binarize_model(
+        many_sided_model(), return_report=True
+    )
+    reasons = {row.layer: row.skipped for row in report}
+    for name in ("encoder/first", "both"):
+        assert reasons[name] == "first layer"
+    for name in ("one", "two"):
+        assert reasons[name] == "last layer"
+    assert set(report.converted) == {
+        "encoder/depthwise",
+        "encoder/separable",
+        "each",
+        "cells",
+        "shared",
+        "middle",
+    }
+    assert isinstance(model.get_layer("shared"), keras_lab.BinaryDense)
+    assert len(model.get_layer("shared")._inbound_nodes) == 2
+    assert not model.get_layer("middle").trainable
+    assert isinstance(model.get_layer("each").layer, keras_lab.BinaryDense)
+    assert isinstance(model.get_layer("cells").cell, keras_lab.BinaryGRUCell)
+
+
+def test_kernels_are_the_signs_and_the_mean_of_the_trained_weights():
+    model = many_sided_model()
+    before = [w.copy() for w in model.get_weights()]
+    binary = keras_lab.binarize_model(model)
+    found = binary_weights(binary.weights)
+    assert len(found) == 8
+    alphas = {id(weight.alpha) for weight in found}
+    copied = [w for w in binary.weights if id(w) not in alphas]
+    trained = {id(a): b for a, b in zip(copied, model.weights, strict=True)}
+    for weight in found:
+        w = trained[id(weight.latent)].numpy()
+        np.testing.assert_array_equal(weight.latent, w)
+        value = np.asarray(weight.value())
+        np.testing.assert_array_equal(value > 0, w >= 0)
+        parts = np.reshape(np.abs(w), weight.shape)
+        axes = tuple(a for a in range(parts.ndim) if a not in weight.keep)
+        np.testing.assert_allclose(weight.alpha, parts.mean(axes), rtol=1e-6)
+        assert np.unique(np.abs(value)).size == weight.alpha.numpy().size
+    for old, new in zip(before, model.get_weights()):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_the_two_models_share_no_variables():
+    model = many_sided_model()
+    binary = keras_lab.binarize_model(model)
+    ours = {id(v) for v in binary.variables}
+    assert not ours & {id(v) for v in model.variables}
+    before = model.get_weights()
+    for variable in binary.trainable_variables:
+        variable.assign(variable + 1)
+    for old, new in zip(before, model.get_weights()):
+        np.testing.assert_array_equal(old, new)
+
+
+def small(**options):
+    layers = [
+        keras.Input((8, 8, 3)),
+        keras.layers.Conv2D(4, 3, name="a"),
+        keras.layers.Conv2D(4, 3, name="b", **options),
+        keras.layers.BatchNormalization(),
+        keras.layers.Conv2D(4, 3, name="c", dtype="mixed_bfloat16"),
+        keras.layers.Flatten(),
+        keras.layers.Dense(3, name="d"),
+    ]
+    return keras.Sequential(layers)
+
+
+def test_large_weights_widen_the_clip_and_small_ones_do_not():
+    model = small()
+    model.get_layer("b").kernel.assign(3 * random((3, 3, 4, 4)))
+    binary = keras_lab.binarize_model(model)
+    largest = np.abs(model.get_layer("b").kernel.numpy()).max()
+    b = binary.get_layer("b").kernel_constraint
+    assert b.limit == pytest.approx(float(largest)) and largest > 1
+    assert binary.get_layer("c").kernel_constraint.limit == 1.0
+    assert binary.get_layer("c").dtype_policy.name == "mixed_bfloat16"
+
+
+def test_a_constraint_of_its_own_stays():
+    norm = keras.constraints.MaxNorm(3.0)
+    binary = keras_lab.binarize_model(small(kernel_constraint=norm))
+    assert isinstance(
+        binary.get_layer("b").kernel_constraint, keras.constraints.MaxNorm
+    )
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (None, ["b", "c"]),
+        ("b", ["b"]),
+        (["b", "x*"], ["b"]),
+        (lambda layer: layer.name == "c", ["c"]),
+    ],
+)
+def test_filters_choose_by_pattern_or_function(filters, expected):
+    _, report = keras_lab.binarize_model(
+        small(), filters=filters, return_report=True
+    )
+    assert report.converted == expected
+    assert "kept: first layer" in str(report) or filters is not None
+
+
+@keras.saving.register_keras_serializable(package="test_binarizing")
+class Scaled(keras.layers.Dense):
+    def call(self, inputs, training=None):
+        return 2 * super().call(inputs)
+
+
+def test_a_custom_layer_is_kept_and_named():
+    model = small()
+    model.add(Scaled(4, name="mine"))
+    model.add(keras.layers.Dense(2, name="last"))
+    binary, report = keras_lab.binarize_model(model, return_report=True)
+    (row,) = [row for row in report if row.layer == "mine"]
+    assert row.skipped == "a custom layer"
+    assert type(binary.get_layer("mine")) is Scaled
+    assert "mine" in str(report) and "d" in report.converted
+
+
+def test_the_result_trains_saves_loads_and_goes_on(tmp_path):
+    model = keras_lab.binarize_model(small(), input_quantizer="sign")
+    x, y = random((8, 8, 8, 3)), random((8, 3), 1)
+    model.compile(keras_lab.LABAdam(0.01), "mse")
+    model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0)
+    model.save(tmp_path / "m.keras")
+    again = keras.models.load_model(tmp_path / "m.keras")
+    for m in (model, again):
+        m.fit(x, y, batch_size=4, shuffle=False, verbose=0)
+    for a, b in zip(model.get_weights(), again.get_weights()):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_what_cannot_be_converted_is_said():
+    class Own(keras.Model):
+        def __init__(self, units):
+            super().__init__()
+            self.dense = keras.layers.Dense(units)
+
+        def call(self, x):
+            return self.dense(x)
+
+    own = Own(3)
+    own(np.ones((1, 2)))
+    with pytest.raises(ValueError, match=r"functional model.*Own"):
+        keras_lab.binarize_model(own)
+    with pytest.raises(TypeError, match=r"model=.m\.keras."):
+        keras_lab.binarize_model("m.keras")
+    with pytest.raises(ValueError, match="no weights yet"):
+        keras_lab.binarize_model(keras.Sequential([keras.layers.Dense(2)]))
+    with pytest.raises(ValueError, match="kept: first layer"):
+        keras_lab.binarize_model(
+            keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
+        )
+    with pytest.raises(TypeError, match="filters=3"):
+        keras_lab.binarize_model(small(), filters=3)
+    with pytest.raises(ValueError, match="kernel_quantizer='lap'"):
+        keras_lab.binarize_model(small(), "lap")
+
+
+def test_recalibration_gives_the_statistics_of_the_data():
+    model = small()
+    model.add(keras.layers.Dropout(0.5))
+    model.add(keras.layers.BatchNormalization(momentum=0.7, name="second"))
+    x = random((40, 8, 8, 3))
+    before = model.get_layer("b").get_weights()
+    assert keras_lab.recalibrate_batch_norm(model, x, batch_size=10) == 4
+    inner = keras.Model(model.inputs, model.get_layer("b").output)
+    batches = np.asarray(inner(x)).reshape(4, 10, -1, 4)
+    norm = model.layers[2]
+    np.testing.assert_allclose(
+        norm.moving_mean, batches.mean((0, 1, 2)), atol=1e-5
+    )
+    np.testing.assert_allclose(
+        norm.moving_variance, batches.var((1, 2)).mean(0), rtol=1e-4
+    )
+    second = model.get_layer("second")
+    assert second.momentum == 0.7
+    # Dropout was off: else the variance would be twice as large.
+    assert np.isfinite(second.moving_variance).all()
+    for a, b in zip(before, model.get_layer("b").get_weights()):
+        np.testing.assert_array_equal(a, b)
+    y = model(x, training=False)
+    np.testing.assert_array_equal(y, model(x, training=False))
+
+
+def test_recalibration_takes_data_as_fit_does_and_leaves_frozen_layers():
+    model = small()
+    x, y = random((20, 8, 8, 3)), random((20, 3))
+    batches = [(x[:10], y[:10]), (x[10:], y[10:])]
+    assert keras_lab.recalibrate_batch_norm(model, batches) == 2
+    mean = model.layers[2].moving_mean.numpy()
+    keras_lab.recalibrate_batch_norm(model, x, batch_size=10)
+    np.testing.assert_allclose(model.layers[2].moving_mean, mean, atol=1e-6)
+    model.layers[2].trainable = False
+    keras_lab.recalibrate_batch_norm(model, 5 * x)
+    np.testing.assert_allclose(model.layers[2].moving_mean, mean, atol=1e-6)
+    with pytest.raises(ValueError, match="at least one batch"):
+        keras_lab.recalibrate_batch_norm(model, x[:0])
