@@ -84,19 +84,19 @@ def _run_demo(arguments):
 def _add_inspect(commands):
     parser = commands.add_parser(
         "inspect",
-        help="what a .keras or .tflite file holds: bits, scales, bytes",
+        help="what a .keras, .h5 or .tflite file holds: bits, scales, bytes",
         description=(
             "Prints a table of a saved model's layers: 1-bit and 32-bit "
             "parameters, alpha, bytes now and exported, multiply-accumulates. "
             "Of a .tflite file it prints the weights and how they are stored."
         ),
     )
-    parser.add_argument("file", type=_model_path, help=".keras or .tflite")
+    parser.add_argument("file", type=_model_path, help=".keras, .h5 or .tflite")
     parser.add_argument(
         "--plot",
         type=_figure_path,
         metavar="FILE",
-        help="write histograms of the latent weights of a .keras file: "
+        help="write histograms of the latent weights of a model: "
         + ", ".join(FIGURE_SUFFIXES),
     )
     parser.add_argument(
@@ -110,9 +110,9 @@ def _add_inspect(commands):
 
 
 def _run_inspect(arguments):
-    if arguments.plot and arguments.file.suffix != ".keras":
+    if arguments.plot and arguments.file.suffix == ".tflite":
         print(
-            "keras-lab inspect: error: only a .keras file has latent weights "
+            "keras-lab inspect: error: a .tflite file has no latent weights "
             f"to plot. Received: '{arguments.file}'",
             file=sys.stderr,
         )
@@ -161,8 +161,8 @@ def _integer_from(lowest, highest=None):
 def _model_path(text):
     path = Path(text)
     problem = None
-    if path.suffix not in (".keras", ".tflite"):
-        problem = "must end in .keras or .tflite"
+    if path.suffix not in (".keras", ".h5", ".tflite"):
+        problem = "must end in .keras, .h5 or .tflite"
     elif not path.is_file():
         problem = "is not there"
     if problem:

@@ -2,12 +2,10 @@
 
 import json
 import sys
-import zipfile
 from pathlib import Path
 
-import keras
-
 from keras_lab import plots
+from keras_lab.loading import load_model
 from keras_lab.reporting import summary
 
 __all__ = ["run"]
@@ -34,7 +32,7 @@ def _inspect_tflite(path, as_json):
 
 
 def _inspect_keras(path, plot, exported, as_json):
-    model = _load(path)
+    model = load_model(path)
     if as_json:
         content = summary(model, exported=exported, return_dict=True)
         print(json.dumps(content, indent=1))
@@ -43,22 +41,3 @@ def _inspect_keras(path, plot, exported, as_json):
     if plot is not None:
         plots.latent_weights(model, plot)
         print(f"The figure is in {plot}", file=sys.stderr)
-
-
-def _load(path):
-    try:
-        return keras.models.load_model(path, compile=False)
-    except (
-        AttributeError,
-        ImportError,
-        LookupError,
-        OSError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-        zipfile.BadZipFile,
-    ) as error:
-        problem = str(error).strip().split("\n")[0]
-        raise ValueError(
-            f"Keras cannot load '{path}': {problem or type(error).__name__}"
-        ) from error

@@ -8,9 +8,7 @@ import argparse
 import os
 import sys
 import zipfile
-import zlib
 from collections.abc import Sequence
-from pathlib import Path
 
 from tflite_export.plan import Format
 
@@ -57,7 +55,7 @@ def _export(arguments):
         ),
     )
     add = parser.add_argument
-    add("model", help="a .keras file")
+    add("model", help="a .keras or .h5 file")
     add("output", help="the .tflite file to write")
     add(
         "--format",
@@ -81,10 +79,11 @@ def _export(arguments):
     parsed = parser.parse_args(arguments)
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    from keras_lab.loading import load_model
     from tflite_export.export import check_target, export_tflite
 
     check_target(parsed.output)
-    model = _load_model(parsed.model)
+    model = load_model(parsed.model)
     report = export_tflite(
         model,
         parsed.output,
@@ -94,37 +93,6 @@ def _export(arguments):
     )
     print(report.to_json() if parsed.json else report)
     return 0
-
-
-def _load_model(path):
-    import keras
-
-    import keras_lab  # noqa: F401, registers its layers
-
-    path = Path(path)
-    if path.suffix != ".keras":
-        raise ValueError(f"The model must end in .keras. Received: '{path}'")
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no such file. Received: '{path}'")
-    try:
-        return keras.models.load_model(path, compile=False)
-    except (
-        ArithmeticError,
-        AttributeError,
-        EOFError,
-        ImportError,
-        LookupError,
-        OSError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
-        problem = str(error).strip().split("\n")[0]
-        raise ValueError(
-            f"Keras cannot load '{path}': {problem or type(error).__name__}"
-        ) from error
 
 
 def _load_inputs(path, model):

@@ -157,9 +157,6 @@ class StdBatchNormalization(keras.layers.Layer):
         scale = self.gamma / (std + self.epsilon)
         return (inputs - mean) * scale + self.beta
 
-    def _average(self, moving, now):
-        moving.assign(self.momentum * moving + (1 - self.momentum) * now)
-
     def compute_output_shape(self, input_shape):
         return input_shape
 

@@ -51,9 +51,9 @@ def test_a_tflite_file_gives_the_exporters_table(folder, capsys):
     ("arguments", "code", "message"),
     [
         (["missing.keras"], 2, "missing.keras"),
-        (["README.md"], 2, "must end in .keras or .tflite"),
+        (["README.md"], 2, "must end in .keras, .h5 or .tflite"),
         (["broken.keras"], 1, "cannot load"),
-        (["model.tflite", "--plot", "figure.png"], 2, "only a .keras file"),
+        (["model.tflite", "--plot", "figure.png"], 2, "has no latent weights"),
         (["model.keras", "--plot", "figure.gif"], 2, "figure.gif"),
     ],
 )

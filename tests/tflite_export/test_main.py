@@ -69,7 +69,7 @@ def test_inspect_prints_the_same_table(capsys):
     ("arguments", "message"),
     [
         (["absent.keras", "m2.tflite"], "no such file. Received: 'absent.ker"),
-        (["x.npy", "m2.tflite"], "must end in .keras. Received: 'x.npy'"),
+        (["x.npy", "m2.tflite"], "ends in .keras or .h5. Received: 'x.npy'"),
         (["m.keras", "m2.onnx"], "must end in .tflite. Received: path='m2.on"),
         (["cut.keras", "m2.tflite"], "Keras cannot load 'cut.keras'"),
         (["damaged.keras", "m2.tflite"], "Keras cannot load 'damaged.keras'"),
