@@ -28,6 +28,7 @@ from keras_lab import (
 from keras_lab.binarizing import binarize_model
 from keras_lab.calibration import recalibrate_batch_norm
 from keras_lab.conversion import freeze
+from keras_lab.distillation import Distiller, SoftTargets
 from keras_lab.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -68,9 +69,11 @@ __all__ = [
     "BinarySeparableConv2D",
     "BinarySimpleRNN",
     "BinarySimpleRNNCell",
+    "Distiller",
     "LABAdam",
     "LABModel",
     "SignActivation",
+    "SoftTargets",
     "__version__",
     "binarize_model",
     "callbacks",

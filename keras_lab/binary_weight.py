@@ -21,6 +21,7 @@ from keras_lab.ops import Elementwise, align_scale, binarize, bwn_scale
 __all__ = [
     "BinaryWeight",
     "binary_weights",
+    "blending",
     "keras_variables",
     "newest_weights",
     "refreshed_by_optimizer",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 _refreshed_by_optimizer = contextvars.ContextVar("refreshed", default=False)
+_shares = contextvars.ContextVar("shares", default=None)
 
 
 class BinaryWeight:
@@ -66,12 +68,20 @@ class BinaryWeight:
         return self.latent.constraint.constraint
 
     def value(self, dtype=None):
-        """ŵ in the given dtype; its gradient goes to the latent weight."""
+        """ŵ in the given dtype; its gradient goes to the latent weight.
+
+        Within `blending`, a mean of w and ŵ.
+        """
         alpha = ops.cast(self.alpha, dtype or self.latent.dtype)
         alpha = align_scale(alpha, len(self.shape), self.keep)
         w = ops.convert_to_tensor(self.latent)
         binary = binarize(ops.reshape(w, self.shape), alpha)
-        return ops.reshape(binary, self.latent.shape)
+        binary = ops.reshape(binary, self.latent.shape)
+        share = (_shares.get() or {}).get(id(self))
+        if share is None:
+            return binary
+        rest = ops.stop_gradient(ops.cast(w, binary.dtype) - binary)
+        return binary + ops.cast(1 - share, binary.dtype) * rest
 
     def refresh(self, curvature=None):
         """Computes α anew from the latent weight as it is now.
@@ -145,6 +155,21 @@ def refreshed_by_optimizer():
         yield
     finally:
         _refreshed_by_optimizer.reset(token)
+
+
+@contextlib.contextmanager
+def blending(weights, share):
+    """The forward passes in here use (1 − share)·w + share·ŵ.
+
+    Args:
+        weights: For which `BinaryWeight`s.
+        share: A scalar in [0, 1]: a number, a tensor or a variable.
+    """
+    token = _shares.set({id(weight): share for weight in weights})
+    try:
+        yield
+    finally:
+        _shares.reset(token)
 
 
 def keras_variables(variables):

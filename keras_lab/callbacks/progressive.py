@@ -1,0 +1,87 @@
+"""`ProgressiveBinarization`: from float to binary little by little."""
+
+import contextlib
+import numbers
+import warnings
+
+import keras
+
+from keras_lab.binary_weight import binary_weights, blending
+
+__all__ = ["ProgressiveBinarization"]
+
+
+class ProgressiveBinarization(keras.callbacks.Callback):
+    """Lets the binary weight take the place of the latent one gradually.
+
+    In the training steps of the first epochs the forward pass uses
+
+        (1 − λ)·w + λ·ŵ,        λ = 1/(n+1), 2/(n+1), …, n/(n+1),
+
+    one λ an epoch, and ŵ from then on. Gradients, the optimizer and α are as
+    ever. Everything but a training step always uses ŵ: validation, `predict`,
+    a saved or exported model are those of the binary network.
+
+    λ depends on the number of the epoch alone, so a training that is resumed
+    with `initial_epoch` goes on as it would have.
+
+    Args:
+        epochs: n, over how many epochs λ grows. 0 is without effect.
+
+    Example:
+
+    >>> model = keras_lab.binarize_model(trained)
+    >>> gently = keras_lab.callbacks.ProgressiveBinarization(epochs=5)
+    >>> model.fit(x, y, epochs=20, callbacks=[gently])
+    """
+
+    def __init__(self, epochs):
+        super().__init__()
+        whole = isinstance(epochs, numbers.Integral) and epochs >= 0
+        if isinstance(epochs, bool) or not whole:
+            raise ValueError(
+                "`epochs` must be a whole number, at least 0. "
+                f"Received: epochs={epochs!r}"
+            )
+        self.epochs = int(epochs)
+        self.share = keras.Variable(
+            1.0, trainable=False, autocast=False, name="share"
+        )
+
+    def on_train_begin(self, logs=None):
+        weights = binary_weights(self.model.trainable_variables)
+        if not weights:
+            warnings.warn(
+                f"Model '{self.model.name}' has no binary weights to train: "
+                "there is nothing to make progress with.",
+                stacklevel=2,
+            )
+        step = self.model.train_step
+
+        def train_step(*args, **kwargs):
+            with blending(weights, self.share):
+                return step(*args, **kwargs)
+
+        self.model.train_step = train_step
+        self.model.make_train_function(force=True)
+        function = self.model.train_function
+
+        def train_function(iterator):
+            try:
+                return function(iterator)
+            except KeyboardInterrupt:  # Then nobody calls `on_train_end`.
+                self._restore()
+                raise
+
+        self.model.train_function = train_function
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.share.assign(min(1.0, (epoch + 1) / (self.epochs + 1)))
+
+    def on_train_end(self, logs=None):
+        self._restore()
+
+    def _restore(self):
+        with contextlib.suppress(AttributeError):
+            del self.model.train_step
+        self.model.train_function = None

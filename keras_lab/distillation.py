@@ -1,0 +1,190 @@
+"""`Distiller`: a binary network that also learns from a float one."""
+
+import functools
+import numbers
+
+import keras
+from keras import ops
+
+from keras_lab.models import LABModel
+
+__all__ = ["Distiller", "SoftTargets"]
+
+register = keras.saving.register_keras_serializable(package="keras_lab")
+
+
+@register
+class SoftTargets(keras.losses.Loss):
+    """T²·KL(teacher ‖ student), of softmax outputs at temperature T.
+
+    After Hinton, Vinyals and Dean (2015). T² keeps the size of the gradient
+    about the same whatever T is.
+
+    Args:
+        temperature: T, a positive float. The larger, the more the small
+            probabilities count. Defaults to `2.0`.
+        from_logits: Whether outputs are logits; otherwise they are
+            probabilities. Defaults to `False`.
+        **kwargs: As in `keras.losses.Loss`.
+
+    Call arguments:
+        y_true: The teacher's outputs.
+        y_pred: The student's outputs.
+    """
+
+    def __init__(
+        self,
+        temperature=2.0,
+        from_logits=False,
+        name="soft_targets",
+        **kwargs,
+    ):
+        if not (isinstance(temperature, numbers.Real) and temperature > 0):
+            raise ValueError(
+                "`temperature` must be a positive number. "
+                f"Received: temperature={temperature!r}"
+            )
+        super().__init__(name=name, **kwargs)
+        self.temperature = float(temperature)
+        self.from_logits = from_logits
+
+    def call(self, y_true, y_pred):
+        teacher = self._log_probabilities(y_true)
+        student = self._log_probabilities(y_pred)
+        divergence = ops.sum(ops.exp(teacher) * (teacher - student), axis=-1)
+        return self.temperature**2 * divergence
+
+    def _log_probabilities(self, outputs):
+        # The logits of given probabilities are their logarithms, but for a
+        # constant that the softmax takes away.
+        if not self.from_logits:
+            smallest = keras.config.epsilon()
+            outputs = ops.log(ops.maximum(outputs, smallest))
+        return ops.log_softmax(outputs / self.temperature, axis=-1)
+
+    def get_config(self):
+        config = super().get_config()
+        config["temperature"] = self.temperature
+        config["from_logits"] = self.from_logits
+        return config
+
+
+@register
+class Distiller(LABModel):
+    """A `LABModel` whose loss has a second part: what the teacher says.
+
+        loss = compiled loss + weight · distillation_loss(teacher(x), y_pred)
+
+    in training; an evaluation gives the compiled loss alone. Made from the
+    inputs and outputs of a binary network it shares that network's layers, so
+    training it trains the network, to be saved or exported as ever.
+
+    The teacher is asked as in inference, and never changes. It is not a part of
+    the model: not of its weights, and not of its file. A `Distiller` from a
+    file needs `distiller.learn_from(teacher)` before it can train on.
+
+    Args:
+        *args: As in `keras.Model`.
+        teacher: The model to learn from: of the same inputs, and outputs of
+            the same structure.
+        distillation_loss: A Keras loss, or its name, of the teacher's outputs
+            and one's own. Of several outputs, the sum. Defaults to
+            `SoftTargets()`, for a network that ends in a softmax; one that
+            ends in logits needs `SoftTargets(from_logits=True)`, a regression
+            something like `"mean_squared_error"`.
+        weight: A float, at least 0. Defaults to `1.0`.
+        **kwargs: As in `LABModel`.
+
+    Example:
+
+    >>> model = keras_lab.binarize_model(trained)
+    >>> distiller = keras_lab.Distiller(
+    ...     model.inputs, model.outputs, teacher=trained
+    ... )
+    >>> distiller.compile(optimizer=keras_lab.LABAdam(), loss=...)
+    >>> distiller.fit(x, y)
+    >>> model.save("binary.keras")
+    """
+
+    def __init__(
+        self,
+        *args,
+        teacher=None,
+        distillation_loss=None,
+        weight=1.0,
+        **kwargs,
+    ):
+        if not (isinstance(weight, numbers.Real) and weight >= 0):
+            raise ValueError(
+                "`weight` must be a number, at least 0. "
+                f"Received: weight={weight!r}"
+            )
+        super().__init__(*args, **kwargs)
+        if distillation_loss is None:
+            distillation_loss = SoftTargets()
+        self.distillation_loss = keras.losses.get(distillation_loss)
+        self.distillation_weight = float(weight)
+        self._ask = None
+        if teacher is not None:
+            self.learn_from(teacher)
+
+    @property
+    def teacher(self):
+        """The model to learn from; `None` after loading from a file."""
+        return None if self._ask is None else self._ask.func
+
+    def learn_from(self, teacher):
+        """Sets the teacher."""
+        if not isinstance(teacher, keras.Model):
+            raise TypeError(
+                "`teacher` must be a Keras model. "
+                f"Received: teacher={teacher!r}"
+            )
+        # Keras would take a model in an attribute for a part of this one.
+        self._ask = functools.partial(teacher, training=False)
+
+    def compute_loss(
+        self,
+        x=None,
+        y=None,
+        y_pred=None,
+        sample_weight=None,
+        training=True,
+    ):
+        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+        if not training:
+            return loss
+        return loss + self.distillation_weight * self._distillation(
+            x, y_pred, sample_weight
+        )
+
+    def _distillation(self, x, y_pred, sample_weight):
+        if self._ask is None:
+            raise ValueError(
+                f"Distiller '{self.name}' has no teacher, as files hold none: "
+                "call `distiller.learn_from(teacher)` before you train it."
+            )
+        taught = keras.tree.flatten(self._ask(x))
+        taught = [ops.stop_gradient(y) for y in taught]
+        outputs = keras.tree.flatten(y_pred)
+        shapes = [[tuple(y.shape[1:]) for y in ys] for ys in (taught, outputs)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                "The teacher must have outputs of the same shapes as the "
+                f"student, {shapes[1]} a sample. Received: {shapes[0]}"
+            )
+        weights = keras.tree.flatten(sample_weight)
+        if len(weights) == 1:
+            weights *= len(outputs)
+        return sum(
+            self.distillation_loss(*arguments)
+            for arguments in zip(taught, outputs, weights, strict=True)
+        )
+
+    def get_config(self):
+        loss = keras.saving.serialize_keras_object(self.distillation_loss)
+        return {
+            **super().get_config(),
+            "distillation_loss": loss,
+            "weight": self.distillation_weight,
+        }

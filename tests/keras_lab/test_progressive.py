@@ -1,0 +1,209 @@
+"""`ProgressiveBinarization`: from w to ŵ, in training steps only."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_lab
+from keras_lab.binary_weight import binary_weights, blending
+from keras_lab.callbacks import ProgressiveBinarization
+
+
+def network(quantizer="lab", **options):
+    model = keras.Sequential(
+        [
+            keras.Input((6,)),
+            keras_lab.BinaryDense(8, kernel_quantizer=quantizer),
+            keras.layers.ReLU(),
+            keras_lab.BinaryDense(4, kernel_quantizer=quantizer),
+        ]
+    )
+    model.compile(keras_lab.LABAdam(0.01), "mse", **options)
+    return model
+
+
+def data(rng, count=64):
+    x = rng.normal(size=(count, 6)).astype("float32")
+    return x, rng.normal(size=(count, 4)).astype("float32")
+
+
+class Shares(keras.callbacks.Callback):
+    """Writes down λ in each epoch."""
+
+    def __init__(self, gently):
+        super().__init__()
+        self.gently, self.seen = gently, []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seen.append(float(self.gently.share))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_a_blend_is_the_mean_of_w_and_its_binary_weight(rng, share):
+    layer = keras_lab.BinaryDense(5)
+    layer.build((None, 7))
+    w = rng.normal(size=(7, 5)).astype("float32")
+    layer.kernel.assign(w)
+    layer.binary_weights["kernel"].refresh()
+    binary = layer.binary_kernel.numpy()
+    x = rng.normal(size=(3, 7)).astype("float32")
+    with blending(binary_weights(layer.weights), share):
+        blend, outputs = layer.binary_kernel.numpy(), layer(x)
+    np.testing.assert_allclose(
+        blend, (1 - share) * w + share * binary, atol=1e-6
+    )
+    np.testing.assert_allclose(outputs, x @ blend, atol=1e-5)
+    np.testing.assert_array_equal(layer.binary_kernel, binary)
+    if share == 1:
+        np.testing.assert_array_equal(blend, binary)
+
+
+def test_the_gradient_of_a_blend_goes_to_w_unchanged(rng):
+    import tensorflow as tf
+
+    layer = keras_lab.BinaryDense(5, use_bias=False)
+    layer.build((None, 7))
+    x = rng.normal(size=(3, 7)).astype("float32")
+    upstream = rng.normal(size=(3, 5)).astype("float32")
+    weights = binary_weights(layer.weights)
+    with tf.GradientTape() as tape, blending(weights, 0.4):
+        loss = tf.reduce_sum(layer(x) * upstream)
+    gradient = tape.gradient(loss, layer.kernel.value)
+    np.testing.assert_allclose(gradient, x.T @ upstream, rtol=1e-5)
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+@pytest.mark.parametrize("steps_per_execution", [1, 2])
+def test_lambda_grows_by_epoch(rng, jit_compile, steps_per_execution):
+    model = network(
+        jit_compile=jit_compile, steps_per_execution=steps_per_execution
+    )
+    gently = ProgressiveBinarization(3)
+    shares = Shares(gently)
+    model.fit(*data(rng), epochs=5, verbose=0, callbacks=[gently, shares])
+    np.testing.assert_allclose(shares.seen, [0.25, 0.5, 0.75, 1, 1])
+
+
+def test_training_steps_use_the_blend_and_validation_does_not(rng):
+    model, (x, y) = network("bwn"), data(rng)
+    model.layers[0].kernel.assign(rng.uniform(-1, 1, (6, 8)))
+    for weight in binary_weights(model.weights):
+        weight.refresh()
+    binary_loss = model.evaluate(x, y, verbose=0)
+    with blending(binary_weights(model.weights), 0.5):
+        blended_loss = float(np.mean((model(x) - y) ** 2))
+    assert blended_loss != pytest.approx(binary_loss, rel=1e-2)
+    model.optimizer.learning_rate = 0.0
+    history = model.fit(
+        x,
+        y,
+        batch_size=64,
+        verbose=0,
+        validation_data=(x, y),
+        callbacks=[ProgressiveBinarization(1)],
+    ).history
+    assert history["loss"][0] == pytest.approx(blended_loss, rel=1e-5)
+    assert history["val_loss"][0] == pytest.approx(binary_loss, rel=1e-5)
+
+
+def test_with_no_epochs_it_changes_nothing(rng):
+    x, y = data(rng)
+    model, other = network(), network()
+    other.set_weights(model.get_weights())
+    options = {"epochs": 3, "shuffle": False, "verbose": 0}
+    model.fit(x, y, **options)
+    other.fit(x, y, callbacks=[ProgressiveBinarization(0)], **options)
+    for a, b in zip(model.get_weights(), other.get_weights()):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_resumed_training_goes_on_as_it_would_have(rng):
+    x, y = data(rng)
+    results = []
+    for pieces in ([(0, 4)], [(0, 2), (2, 4)]):
+        keras.utils.set_random_seed(1)
+        model = network()
+        for first, last in pieces:
+            model.fit(
+                x,
+                y,
+                initial_epoch=first,
+                epochs=last,
+                shuffle=False,
+                verbose=0,
+                callbacks=[ProgressiveBinarization(3)],
+            )
+        results.append(model.get_weights())
+    for a, b in zip(*results):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_afterwards_training_is_as_ever(rng, interrupted, monkeypatch):
+    """Also after a Ctrl-C, when Keras calls no callback any more."""
+    model, (x, y) = network(), data(rng)
+    gently = ProgressiveBinarization(5)
+    if interrupted:
+        step = model.train_step
+
+        def interrupted_step(data):
+            raise KeyboardInterrupt
+
+        model.run_eagerly = True
+        monkeypatch.setattr(model, "train_step", interrupted_step)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(x, y, verbose=0, callbacks=[gently])
+        model.run_eagerly = False
+        model.train_step = step
+    else:
+        model.fit(x, y, epochs=2, verbose=0, callbacks=[gently])
+    other = network()
+    other.set_weights(model.get_weights())
+    for each in (model, other):
+        each.compile(keras_lab.LABAdam(0.01), "mse")
+        each.fit(x, y, epochs=2, shuffle=False, verbose=0)
+    for a, b in zip(model.get_weights(), other.get_weights()):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_it_works_with_a_distiller_and_an_lstm(rng):
+    teacher = keras.Sequential(
+        [
+            keras.Input((5, 6)),
+            keras.layers.LSTM(8, return_sequences=True),
+            keras.layers.LSTM(8),
+            keras.layers.Dense(4, "softmax"),
+        ]
+    )
+    student = keras_lab.binarize_model(teacher, skip_first=False)
+    model = keras_lab.Distiller(
+        student.inputs, student.outputs, teacher=teacher
+    )
+    model.compile(keras_lab.LABAdam(0.01), "sparse_categorical_crossentropy")
+    x = rng.normal(size=(32, 5, 6)).astype("float32")
+    y = rng.integers(0, 4, 32)
+    gently = ProgressiveBinarization(2)
+    history = model.fit(x, y, epochs=4, verbose=0, callbacks=[gently]).history
+    assert np.isfinite(history["loss"]).all()
+
+
+def test_it_works_with_two_replicas(rng, strategy):
+    with strategy.scope():
+        model = network(jit_compile=False)
+    x, y = data(rng)
+    gently = ProgressiveBinarization(2)
+    history = model.fit(x, y, epochs=3, verbose=0, callbacks=[gently]).history
+    assert np.isfinite(history["loss"]).all()
+
+
+def test_a_model_without_binary_weights_is_warned_of(rng):
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(4)])
+    model.compile("sgd", "mse")
+    with pytest.warns(UserWarning, match="no binary weights"):
+        model.fit(*data(rng), verbose=0, callbacks=[ProgressiveBinarization(1)])
+
+
+@pytest.mark.parametrize("epochs", [-1, 2.5, True, "3"])
+def test_a_wrong_number_of_epochs_is_named(epochs):
+    with pytest.raises(ValueError, match=f"epochs={epochs!r}"):
+        ProgressiveBinarization(epochs)
