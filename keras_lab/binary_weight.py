@@ -158,14 +158,14 @@ def refreshed_by_optimizer():
 
 
 @contextlib.contextmanager
-def blending(weights, share):
+def blending(weights, shares):
     """The forward passes in here use (1 − share)·w + share·ŵ.
 
     Args:
         weights: For which `BinaryWeight`s.
-        share: A scalar in [0, 1]: a number, a tensor or a variable.
+        shares: Of each, a scalar in [0, 1]: a number, tensor or variable.
     """
-    token = _shares.set({id(weight): share for weight in weights})
+    token = _shares.set(dict(zip(map(id, weights), shares)))
     try:
         yield
     finally:

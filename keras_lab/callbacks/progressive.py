@@ -14,19 +14,22 @@ __all__ = ["ProgressiveBinarization"]
 class ProgressiveBinarization(keras.callbacks.Callback):
     """Lets the binary weight take the place of the latent one gradually.
 
-    In the training steps of the first epochs the forward pass uses
+    In the training steps of the first n epochs the forward pass uses
 
         (1 − λ)·w + λ·ŵ,        λ = 1/(n+1), 2/(n+1), …, n/(n+1),
 
-    one λ an epoch, and ŵ from then on. Gradients, the optimizer and α are as
-    ever. Everything but a training step always uses ŵ: validation, `predict`,
-    a saved or exported model are those of the binary network.
+    one λ an epoch, and ŵ from then on. Or else that share of the layers is
+    binary, the first ones first, and the others are not. Gradients, the
+    optimizer and α are as ever. Everything but a training step always uses ŵ:
+    validation, `predict`, a saved or exported model are those of the binary
+    network.
 
     λ depends on the number of the epoch alone, so a training that is resumed
     with `initial_epoch` goes on as it would have.
 
     Args:
         epochs: n, over how many epochs λ grows. 0 is without effect.
+        by: `"share"`, or `"layer"` for layer by layer. Defaults to `"share"`.
 
     Example:
 
@@ -35,7 +38,7 @@ class ProgressiveBinarization(keras.callbacks.Callback):
     >>> model.fit(x, y, epochs=20, callbacks=[gently])
     """
 
-    def __init__(self, epochs):
+    def __init__(self, epochs, by="share"):
         super().__init__()
         whole = isinstance(epochs, numbers.Integral) and epochs >= 0
         if isinstance(epochs, bool) or not whole:
@@ -43,10 +46,12 @@ class ProgressiveBinarization(keras.callbacks.Callback):
                 "`epochs` must be a whole number, at least 0. "
                 f"Received: epochs={epochs!r}"
             )
+        if by not in ("share", "layer"):
+            raise ValueError(
+                f"`by` must be 'share' or 'layer'. Received: by={by!r}"
+            )
         self.epochs = int(epochs)
-        self.share = keras.Variable(
-            1.0, trainable=False, autocast=False, name="share"
-        )
+        self.by = by
 
     def on_train_begin(self, logs=None):
         weights = binary_weights(self.model.trainable_variables)
@@ -56,10 +61,14 @@ class ProgressiveBinarization(keras.callbacks.Callback):
                 "there is nothing to make progress with.",
                 stacklevel=2,
             )
+        self.shares = [
+            keras.Variable(1.0, trainable=False, autocast=False, name="share")
+            for _ in weights
+        ]
         step = self.model.train_step
 
         def train_step(*args, **kwargs):
-            with blending(weights, self.share):
+            with blending(weights, self.shares):
                 return step(*args, **kwargs)
 
         self.model.train_step = train_step
@@ -76,7 +85,12 @@ class ProgressiveBinarization(keras.callbacks.Callback):
         self.model.train_function = train_function
 
     def on_epoch_begin(self, epoch, logs=None):
-        self.share.assign(min(1.0, (epoch + 1) / (self.epochs + 1)))
+        done = min(1.0, (epoch + 1) / (self.epochs + 1))
+        for index, share in enumerate(self.shares):
+            if self.by == "layer":
+                share.assign(float(index < done * len(self.shares)))
+            else:
+                share.assign(done)
 
     def on_train_end(self, logs=None):
         self._restore()

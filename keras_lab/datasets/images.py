@@ -94,7 +94,9 @@ def _read_mnist(image_path, label_path, count):
     return images.reshape(count, 784).astype(np.float32) / 255, labels
 
 
-def cifar10(folder: str | os.PathLike | None = None) -> Dataset:
+def cifar10(
+    folder: str | os.PathLike | None = None, raw: bool = False
+) -> Dataset:
     """CIFAR-10: 45,000 / 5,000 / 10,000 images of 32x32x3, whitened.
 
     Global contrast normalization with scale 55, then ZCA whitening fitted on
@@ -104,6 +106,7 @@ def cifar10(folder: str | os.PathLike | None = None) -> Dataset:
 
     Args:
         folder: The data folder, see `data_folder`.
+        raw: Whether to return the bytes as they are, 0 to 255.
     """
     folder = data_folder(folder)
     names = [f"data_batch_{number}" for number in range(1, 6)] + ["test_batch"]
@@ -119,27 +122,35 @@ def cifar10(folder: str | os.PathLike | None = None) -> Dataset:
         )
         for name in names
     ]
-    arrays = cached(
-        folder, "cifar10-gcn-zca", paths, lambda: _whitened_cifar10(paths)
-    )
+    if raw:
+        arrays = _read_cifar10(paths)
+    else:
+        arrays = cached(
+            folder, "cifar10-gcn-zca", paths, lambda: _whitened_cifar10(paths)
+        )
     parts = _split(arrays["images"], arrays["labels"], 45_000, 50_000)
     return Dataset(*parts, classes=10, files=digests(paths))
 
 
-def _whitened_cifar10(paths):
+def _read_cifar10(paths):
     batches = [read_cifar_batch(path) for path in paths]
     for path, (images, _) in zip(paths, batches):
         if len(images) != 10_000:
             raise damaged(path, f"it holds {len(images)} images, not 10000")
-    images = np.concatenate([images for images, _ in batches])
+    images, labels = map(np.concatenate, zip(*batches))
+    return {"images": images, "labels": labels}
+
+
+def _whitened_cifar10(paths):
+    arrays = _read_cifar10(paths)
+    images = arrays["images"]
     images = preprocessing.global_contrast_normalize(images, scale=55.0)
     mean, whiten = preprocessing.zca_whitening(images[:50_000])
     flat = images.reshape(len(images), -1)
     for start in range(0, len(flat), preprocessing.CHUNK):
         part = flat[start : start + preprocessing.CHUNK]
         part[:] = (part - mean) @ whiten
-    labels = np.concatenate([labels for _, labels in batches])
-    return {"images": images, "labels": labels}
+    return {**arrays, "images": images}
 
 
 def svhn(

@@ -35,7 +35,7 @@ class Shares(keras.callbacks.Callback):
         self.gently, self.seen = gently, []
 
     def on_epoch_end(self, epoch, logs=None):
-        self.seen.append(float(self.gently.share))
+        self.seen.append([float(share) for share in self.gently.shares])
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
@@ -47,7 +47,7 @@ def test_a_blend_is_the_mean_of_w_and_its_binary_weight(rng, share):
     layer.binary_weights["kernel"].refresh()
     binary = layer.binary_kernel.numpy()
     x = rng.normal(size=(3, 7)).astype("float32")
-    with blending(binary_weights(layer.weights), share):
+    with blending(binary_weights(layer.weights), [share]):
         blend, outputs = layer.binary_kernel.numpy(), layer(x)
     np.testing.assert_allclose(
         blend, (1 - share) * w + share * binary, atol=1e-6
@@ -66,7 +66,7 @@ def test_the_gradient_of_a_blend_goes_to_w_unchanged(rng):
     x = rng.normal(size=(3, 7)).astype("float32")
     upstream = rng.normal(size=(3, 5)).astype("float32")
     weights = binary_weights(layer.weights)
-    with tf.GradientTape() as tape, blending(weights, 0.4):
+    with tf.GradientTape() as tape, blending(weights, [0.4]):
         loss = tf.reduce_sum(layer(x) * upstream)
     gradient = tape.gradient(loss, layer.kernel.value)
     np.testing.assert_allclose(gradient, x.T @ upstream, rtol=1e-5)
@@ -81,7 +81,16 @@ def test_lambda_grows_by_epoch(rng, jit_compile, steps_per_execution):
     gently = ProgressiveBinarization(3)
     shares = Shares(gently)
     model.fit(*data(rng), epochs=5, verbose=0, callbacks=[gently, shares])
-    np.testing.assert_allclose(shares.seen, [0.25, 0.5, 0.75, 1, 1])
+    expected = np.array([0.25, 0.5, 0.75, 1, 1])
+    np.testing.assert_allclose(shares.seen, np.stack([expected] * 2, axis=1))
+
+
+def test_or_else_layer_by_layer(rng):
+    gently = ProgressiveBinarization(2, by="layer")
+    shares = Shares(gently)
+    callbacks = [gently, shares]
+    network().fit(*data(rng), epochs=4, verbose=0, callbacks=callbacks)
+    assert shares.seen == [[1, 0], [1, 1], [1, 1], [1, 1]]
 
 
 def test_training_steps_use_the_blend_and_validation_does_not(rng):
@@ -90,7 +99,7 @@ def test_training_steps_use_the_blend_and_validation_does_not(rng):
     for weight in binary_weights(model.weights):
         weight.refresh()
     binary_loss = model.evaluate(x, y, verbose=0)
-    with blending(binary_weights(model.weights), 0.5):
+    with blending(binary_weights(model.weights), [0.5, 0.5]):
         blended_loss = float(np.mean((model(x) - y) ** 2))
     assert blended_loss != pytest.approx(binary_loss, rel=1e-2)
     model.optimizer.learning_rate = 0.0
@@ -207,3 +216,8 @@ def test_a_model_without_binary_weights_is_warned_of(rng):
 def test_a_wrong_number_of_epochs_is_named(epochs):
     with pytest.raises(ValueError, match=f"epochs={epochs!r}"):
         ProgressiveBinarization(epochs)
+
+
+def test_an_unknown_way_is_named():
+    with pytest.raises(ValueError, match="by='weight'"):
+        ProgressiveBinarization(1, by="weight")
