@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import keras_lab
+import tflite_export
 from keras_lab.binary_weight import binary_weights
 
 # The smallest of each family, with the smallest input it takes.
@@ -248,6 +249,21 @@ def test_the_result_trains_saves_loads_and_goes_on(tmp_path):
         m.fit(x, y, batch_size=4, shuffle=False, verbose=0)
     for a, b in zip(model.get_weights(), again.get_weights()):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_a_binarized_pretrained_model_is_exported(name, tmp_path):
+    binary = keras_lab.binarize_model(pretrained(name))
+    path = tmp_path / "model.tflite"
+    report = tflite_export.export_tflite(binary, path)
+    assert report.file_bytes < 0.6 * report.float_bytes
+    packed = tflite_export.read_packed(path)
+    found = binary_weights(binary.weights)
+    assert len(packed) == len(found)
+    expected = {"/".join(w.latent.path.split("/")[-2:]): w for w in found}
+    for weight in packed:
+        latent = expected[weight.path].latent
+        np.testing.assert_array_equal(weight.signs > 0, latent.numpy() >= 0)
 
 
 def test_what_cannot_be_converted_is_said():
