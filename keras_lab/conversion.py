@@ -13,7 +13,8 @@ from keras import ops
 
 from keras_lab.binary_weight import binary_weights
 from keras_lab.layers.base import BinaryLayer
-from keras_lab.layers.recurrent import BinaryCell, BinaryRNN
+from keras_lab.layers.recurrent import BinaryRNN
+from keras_lab.layers.recurrent_cells import BinaryCell
 
 __all__ = ["freeze"]
 

@@ -9,12 +9,10 @@ from keras_lab.layers.convolutional import (
     BinarySeparableConv2D,
 )
 from keras_lab.layers.dense import BinaryDense
-from keras_lab.layers.recurrent import (
-    BinaryGRU,
+from keras_lab.layers.recurrent import BinaryGRU, BinaryLSTM, BinarySimpleRNN
+from keras_lab.layers.recurrent_cells import (
     BinaryGRUCell,
-    BinaryLSTM,
     BinaryLSTMCell,
-    BinarySimpleRNN,
     BinarySimpleRNNCell,
 )
 

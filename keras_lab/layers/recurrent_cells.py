@@ -1,0 +1,330 @@
+"""Binary recurrent cells: of the LSTM, the GRU and the simple RNN.
+
+Keras stacks the gates of a kernel in one variable. Each has an α of its own, as
+the authors have it.
+
+A cell's step is split in two. `project` needs the inputs alone: their product
+with the kernel, and the bias. `step` is the recurrent product and the gates.
+Whoever loops over time (`time_loop.py`) projects a whole sequence at once.
+"""
+
+import numbers
+
+import keras
+from keras import ops
+
+from keras_lab.layers.base import BinaryLayer
+from keras_lab.layers.time_loop import Ahead, DeferredGradient, ahead_of
+from keras_lab.quantizers import SignActivation
+
+__all__ = [
+    "BinaryCell",
+    "BinaryGRUCell",
+    "BinaryLSTMCell",
+    "BinarySimpleRNNCell",
+]
+
+register = keras.saving.register_keras_serializable(package="keras_lab")
+
+
+class BinaryCell(BinaryLayer):
+    """A mixin that binarizes a recurrent cell of Keras.
+
+    A subclass says in `_gates` how many gates its kernels stack. Each has an α
+    of its own.
+    """
+
+    _kernels = {"kernel": (-1,), "recurrent_kernel": (-1,)}
+    _constraints = ("kernel_constraint", "recurrent_constraint")
+    _gates = 1
+
+    def __init__(
+        self,
+        units,
+        activation="tanh",
+        *args,
+        binarize_inputs=False,
+        one_hot=None,
+        **kwargs,
+    ):
+        is_integer = isinstance(units, numbers.Integral)
+        if not is_integer or isinstance(units, bool) or units < 1:
+            raise ValueError(
+                f"`units` must be a positive integer. Received: units={units!r}"
+            )
+        if isinstance(activation, str) and activation == "sign":
+            activation = SignActivation()
+        super().__init__(units, activation, *args, **kwargs)
+        if binarize_inputs and self.input_quantizer is None:
+            raise ValueError(
+                "`binarize_inputs` needs an `input_quantizer`. Received: "
+                f"binarize_inputs={binarize_inputs!r}, input_quantizer=None"
+            )
+        if one_hot is not None and not (
+            isinstance(one_hot, numbers.Integral) and one_hot > 0
+        ):
+            raise ValueError(
+                "`one_hot` must be None or the positive length of the one-hot "
+                f"vectors. Received: one_hot={one_hot!r}"
+            )
+        if one_hot is not None and (binarize_inputs or self.dropout):
+            raise ValueError(
+                "One-hot inputs are neither binarized nor dropped out. "
+                f"Received: one_hot={one_hot!r}, dropout={self.dropout}, "
+                f"binarize_inputs={binarize_inputs!r}"
+            )
+        self.binarize_inputs = bool(binarize_inputs)
+        self.one_hot = one_hot
+
+    def build(self, input_shape):
+        if self.one_hot is not None:
+            if input_shape[-1] != 1:
+                raise ValueError(
+                    f"Layer '{self.name}' has one_hot={self.one_hot}: the last "
+                    "axis of its inputs holds one index. "
+                    f"Received: inputs of shape {tuple(input_shape)}"
+                )
+            input_shape = (*input_shape[:-1], self.one_hot)
+        super().build(input_shape)
+
+    def _scale_axes(self, name, shape):
+        if self._gates == 1:
+            return super()._scale_axes(name, shape)
+        rows, columns = shape
+        keep = (1,) if self.kernel_quantizer.scale == "tensor" else (1, 2)
+        return (rows, self._gates, columns // self._gates), keep
+
+    @property
+    def binary_recurrent_kernel(self):
+        """The recurrent kernel of the forward pass: ŵ = α·sign(w)."""
+        return self._forward_weight("recurrent_kernel")
+
+    def call(self, inputs, states, training=False):
+        ahead = ahead_of(self)
+        if not ahead.projected:
+            inputs = self.project(inputs, ahead.kernel, training)
+        states = list(states) if keras.tree.is_nested(states) else [states]
+        return self.step(inputs, states, ahead, training)
+
+    def look_ahead(self):
+        """What all the steps of a forward pass share."""
+        kernel, bias = self.binary_kernel, self._input_bias()
+        if self.one_hot is not None and bias is not None:
+            kernel = ops.add(kernel, bias)
+        return Ahead.of(kernel, self.binary_recurrent_kernel)
+
+    def projects_ahead(self, training):
+        """Whether the loop is to get projected inputs."""
+        if type(self).call is not BinaryCell.call:
+            return False  # One's own, which expects the inputs themselves.
+        # Rows looked up at each step are read from the cache. In training the
+        # gradient of all of them together is faster.
+        return self.one_hot is None or training
+
+    def project(self, inputs, kernel, training=False):
+        """The part of a step that needs no state, for one step or for many.
+
+        Args:
+            inputs: Of shape `(batch, features)` or `(time, batch, features)`.
+            kernel: That of `look_ahead`.
+            training: Whether to drop inputs out.
+        """
+        self._check_inputs(inputs)
+        if self.one_hot is not None:
+            # The bias is in the rows already.
+            index = ops.cast(ops.squeeze(inputs, -1), "int32")
+            return ops.take(kernel, index, axis=0)
+        inputs = ops.cast(inputs, self.compute_dtype)
+        if self.binarize_inputs:
+            inputs = self.input_quantizer(inputs)
+        masks = None
+        if training and 0 < self.dropout < 1:
+            one_step = inputs if len(inputs.shape) == 2 else inputs[0]
+            masks = self.get_dropout_mask(one_step)
+        outputs = _masked_product(inputs, kernel, masks)
+        bias = self._input_bias()
+        return outputs if bias is None else ops.add(outputs, bias)
+
+    def _check_inputs(self, inputs):
+        if self.one_hot is None:
+            return super()._check_inputs(inputs)
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if not keras.backend.is_int_dtype(dtype):
+            raise ValueError(
+                f"Layer '{self.name}' has one_hot={self.one_hot} and needs "
+                f"integer inputs. Received: inputs of dtype {dtype}"
+            )
+
+    def step(self, x, states, ahead, training):
+        """The rest of a step.
+
+        Args:
+            x: The projected inputs.
+            states: The list of states, the hidden state h first.
+            ahead: The `Ahead` of the cell.
+            training: Whether to drop h out.
+
+        Returns:
+            The output and the list of new states.
+        """
+        raise NotImplementedError
+
+    def defer_gradient(self, recurrent_kernel):
+        """The `DeferredGradient` of the recurrent kernel, or `None`."""
+        # A step of one's own may use x and h in another way.
+        if type(self).step not in (
+            BinaryLSTMCell.step,
+            BinarySimpleRNNCell.step,
+        ):
+            return None
+        if self.kernel_quantizer is None or self.recurrent_dropout > 0:
+            return None
+        return DeferredGradient(recurrent_kernel, self.input_quantizer)
+
+    def _recurrent_product(self, h, ahead, training, gates=slice(None)):
+        """The product of the hidden state with the kernels of some gates."""
+        if training and 0 < self.recurrent_dropout < 1:
+            masks = self.get_recurrent_dropout_mask(h)
+            masks = masks[gates] if isinstance(masks, list) else masks
+        elif gates == slice(None):
+            return ahead.product(h)
+        else:
+            masks = None
+        first, last, _ = gates.indices(self._gates)
+        kernel = ahead.recurrent_kernel[
+            :, first * self.units : last * self.units
+        ]
+        return _masked_product(h, kernel, masks)
+
+    def _recurrent_input(self, h):
+        return h if self.input_quantizer is None else self.input_quantizer(h)
+
+    def _input_bias(self):
+        if self.bias is None:
+            return None
+        return ops.cast(self.bias, self.compute_dtype)
+
+    def _own_variables(self):
+        # Keras does not save the state of a cell's dropout.
+        return [*super()._own_variables(), self.seed_generator.state]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "binarize_inputs": self.binarize_inputs,
+            "one_hot": self.one_hot,
+        }
+
+
+def _masked_product(x, kernel, masks):
+    if masks is None:
+        return ops.matmul(x, kernel)
+    if not isinstance(masks, (list, tuple)):
+        return ops.matmul(x * masks, kernel)
+    # Keras drops out anew for each gate.
+    kernels = ops.split(kernel, len(masks), axis=1)
+    products = [ops.matmul(x * m, k) for m, k in zip(masks, kernels)]
+    return ops.concatenate(products, axis=-1)
+
+
+@register
+class BinaryLSTMCell(BinaryCell, keras.layers.LSTMCell):
+    """`keras.layers.LSTMCell` with binary kernels, one α a gate and kernel.
+
+    `kernel` and `recurrent_kernel` are latent weights, `alpha` and
+    `recurrent_alpha` their scales, of shape `(4,)`, and `binary_kernel` and
+    `binary_recurrent_kernel` what the forward pass uses. In a
+    `keras.layers.RNN` these are formed once a forward pass, and the first cell
+    projects the inputs of all time steps ahead of the loop.
+
+    Args:
+        units: Positive integer, the number of units.
+        activation, kernel_quantizer, input_quantizer, binarize_inputs, one_hot,
+            kernel_constraint, recurrent_constraint: See `BinaryLSTM`.
+        *args, **kwargs: Every other argument of `keras.layers.LSTMCell`, with
+            its meaning and in its order.
+
+    Call arguments:
+        inputs: A floating-point tensor of shape `(batch, features)`; integers
+            of shape `(batch, 1)` with `one_hot`.
+        states, training: As in Keras.
+    """
+
+    _gates = 4
+
+    def step(self, x, states, ahead, training):
+        h, c = states
+        h = self._recurrent_input(h)
+        z = x + self._recurrent_product(h, ahead, training)
+        i, f, candidate, o = ops.split(z, 4, axis=-1)
+        c = self.recurrent_activation(f) * c
+        c = c + self.recurrent_activation(i) * self._candidate(candidate)
+        h = self.recurrent_activation(o) * self.activation(c)
+        return h, [h, c]
+
+    def _candidate(self, z):
+        # The authors binarize what leaves the cell, not what enters it.
+        if isinstance(self.activation, SignActivation):
+            return ops.tanh(z)
+        return self.activation(z)
+
+
+@register
+class BinaryGRUCell(BinaryCell, keras.layers.GRUCell):
+    """`keras.layers.GRUCell` with binary kernels, one α a gate and kernel.
+
+    As `BinaryLSTMCell`, with scales of shape `(3,)`. With `reset_after=False`
+    the reset gate acts on the hidden state after `input_quantizer`: the
+    candidate gets the product with r·sign(h).
+
+    Args:
+        units: Positive integer, the number of units.
+        *args, **kwargs: Every other argument of `keras.layers.GRUCell`, and
+            those of `BinaryLSTM` that are not in Keras.
+    """
+
+    _gates = 3
+
+    def step(self, x, states, ahead, training):
+        x_z, x_r, x_h = ops.split(x, 3, axis=-1)
+        h = self._recurrent_input(states[0])
+
+        def product(h, gates=slice(None)):
+            return self._recurrent_product(h, ahead, training, gates)
+
+        if self.reset_after:
+            y = product(h)
+            if self.bias is not None:
+                y = y + ops.cast(self.bias[1], y.dtype)
+            y_z, y_r, y_h = ops.split(y, 3, axis=-1)
+        else:
+            y_z, y_r = ops.split(product(h, slice(0, 2)), 2, axis=-1)
+        z = self.recurrent_activation(x_z + y_z)
+        r = self.recurrent_activation(x_r + y_r)
+        y_h = r * y_h if self.reset_after else product(r * h, slice(2, 3))
+        candidate = self.activation(x_h + y_h)
+        h = z * states[0] + (1 - z) * candidate
+        return h, [h]
+
+    def _input_bias(self):
+        bias = super()._input_bias()
+        return bias[0] if bias is not None and self.reset_after else bias
+
+
+@register
+class BinarySimpleRNNCell(BinaryCell, keras.layers.SimpleRNNCell):
+    """`keras.layers.SimpleRNNCell` with binary kernels, one α each.
+
+    As `BinaryLSTMCell`, with scales of shape `()`.
+
+    Args:
+        units: Positive integer, the number of units.
+        *args, **kwargs: Every other argument of `keras.layers.SimpleRNNCell`,
+            and those of `BinaryLSTM` that are not in Keras.
+    """
+
+    def step(self, x, states, ahead, training):
+        h = self._recurrent_input(states[0])
+        h = x + self._recurrent_product(h, ahead, training)
+        h = h if self.activation is None else self.activation(h)
+        return h, [h]
