@@ -31,7 +31,7 @@ import keras_lab
 import tflite_export
 from benchmarks.harness import environment
 from examples.char_lstm import positive
-from examples.finetune_report import draw, table
+from examples.finetune_report import draw, read, table
 from examples.paper import checkpoints
 from examples.paper.schemes import SCHEMES
 from examples.paper.training import duration, epoch_order
@@ -353,8 +353,9 @@ def main(argv=None):
                 sys.exit(f"error: {error}")
             except KeyboardInterrupt:
                 sys.exit("\nInterrupted. The same command goes on from here.")
-    print("\n" + table(options.output))
-    draw(options.output, options.output / "figure.png")
+    results = read(options.output)
+    print("\n" + table(results))
+    draw(results, options.output / "figure.png")
     print(f"\nFiles and figure are in {options.output}")
 
 

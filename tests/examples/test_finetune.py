@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from examples import finetune
-from examples.finetune_report import STAGES, table
+from examples.finetune_report import STAGES, main, read, table
 
 
 @pytest.fixture
@@ -56,8 +56,12 @@ def test_it_goes_from_a_float_file_to_a_binary_tflite_file(
     assert type(again.layers[3]).__name__ == "BinaryConv2D"
     assert (folder / "figure.png").stat().st_size > 10_000
     assert "epoch 3 of 3" in capsys.readouterr().out
-    lines = table(folder).splitlines()
+    lines = table(read(folder)).splitlines()
     assert f"{100 * accuracy['fine-tuned']:.2f}" in lines[2]
+
+    assert lines[2].startswith("| LAB | all | 3 | 1 | 1, by share | 1 |")
+    main([str(tmp_path)])
+    assert lines[3] in (tmp_path / "README.md").read_text()
 
     run(files, folder, "--epochs 3 --scheme lab --progressive 1")
     assert "is finished" in capsys.readouterr().out
