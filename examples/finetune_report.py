@@ -19,7 +19,14 @@ import numpy as np
 from examples.paper.schemes import SCHEMES
 from keras_lab import drawing
 
-STAGES = ("float", "binarized", "recalibrated", "fine-tuned", "exported")
+STAGES = (
+    "float",
+    "binarized",
+    "recalibrated",
+    "with moving averages",
+    "fine-tuned",
+    "exported",
+)
 # What a row of the table has in common.
 SETTINGS = (
     "scheme",
@@ -33,8 +40,9 @@ HEADS = ("scheme", "images", "epochs", "distilled", "progressive", "runs")
 PAGE = """# Fine-tuning a pretrained network
 
 Test accuracy in percent: of the float network, right after binarization, with
-batch norm measured anew, after fine-tuning, and of the exported file in the
-stock interpreter. Mean ± standard deviation over the runs.
+batch norm measured anew, after fine-tuning with batch norm as it was averaged
+and with batch norm measured anew, and of the exported file in the stock
+interpreter. Mean ± standard deviation over the runs.
 
 {table}
 
@@ -124,6 +132,8 @@ def draw(results: dict[tuple, list[dict]], path: Path) -> None:
         axes.set_axisbelow(True)
         axes.grid(color="0.9")
     stages.set_ylim(0, 100)
+    stages.set_xticks(STAGES, [stage.replace(" ", "\n") for stage in STAGES])
+    stages.tick_params(axis="x", labelsize=8)
     epochs.set_xlabel("epoch of fine-tuning")
     epochs.xaxis.get_major_locator().set_params(integer=True)
     figure.legend(
