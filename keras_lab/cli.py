@@ -12,9 +12,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["main"]
+from keras_lab.drawing import FIGURE_SUFFIXES
+from keras_lab.files import target_problem
 
-FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
+__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -172,15 +173,7 @@ def _model_path(text):
 
 def _figure_path(text):
     path = Path(text)
-    problem = None
-    if path.is_dir():
-        problem = "is a directory, not a file"
-    elif path.suffix.lower() not in FIGURE_SUFFIXES:
-        problem = f"must end in one of {', '.join(FIGURE_SUFFIXES)}"
-    elif not path.parent.is_dir():
-        problem = f"is in a directory that does not exist, '{path.parent}'"
-    elif not os.access(path.parent, os.W_OK):
-        problem = f"is in a directory without write access, '{path.parent}'"
+    problem = target_problem(path, FIGURE_SUFFIXES)
     if problem:
         raise argparse.ArgumentTypeError(f"{problem}. Received: {text!r}")
     return path

@@ -7,7 +7,6 @@ The last one is exported to TFLite (`demo_export.py`).
 
 import dataclasses
 import math
-import os
 import sys
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from sklearn.model_selection import train_test_split
 
 from keras_lab import demo_export
 from keras_lab.binary_weight import binary_weights
+from keras_lab.files import replacing
 from keras_lab.layers import BinaryDense
 from keras_lab.optimizers import LABAdam
 
@@ -249,9 +249,5 @@ def _draw_latent_weights(axes, network):
 
 def write_atomically(figure: Figure, path: Path) -> None:
     """Leaves the whole file or what was there before, never half a file."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with replacing(path) as partial:
         figure.savefig(partial, format=path.suffix[1:].lower(), dpi=150)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ import numpy as np
 from keras_lab.files import check_target, replacing
 
 __all__ = [
+    "FIGURE_SUFFIXES",
     "bins_for",
     "check_path",
     "finish",
@@ -18,7 +19,7 @@ __all__ = [
     "set_scale",
 ]
 
-SUFFIXES = (".png", ".pdf", ".svg")
+FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 BINS = 80
 COLUMNS = 4
 # 4 dashes and 5 markers: 20 lines differ in black and white.
@@ -33,7 +34,7 @@ def check_path(path):
     """The path of a figure that can be written; `None` is none."""
     if path is None:
         return None
-    return check_target("path", path, SUFFIXES)
+    return check_target("path", path, FIGURE_SUFFIXES)
 
 
 def new_figure(width, height):

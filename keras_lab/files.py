@@ -4,7 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
-__all__ = ["check_target", "replacing"]
+__all__ = ["check_folder", "check_target", "replacing", "target_problem"]
 
 
 @contextlib.contextmanager
@@ -30,23 +30,44 @@ def check_target(argument: str, path, suffixes=()) -> Path:
         path: The path.
         suffixes: The endings that it may have; any, where there are none.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(
-            f"`{argument}` must be a path. Received: {argument}={path!r} of "
-            f"type {type(path).__name__}"
-        )
-    path = Path(path)
-    problem = None
-    if path.is_dir():
-        problem = "is a directory, not a file"
-    elif suffixes and path.suffix.lower() not in suffixes:
-        problem = f"must end in one of {', '.join(suffixes)}"
-    elif not path.parent.is_dir():
-        problem = "is in a directory that does not exist"
-    elif not os.access(path.parent, os.W_OK):
-        problem = "is in a directory without write access"
+    path = _as_path(argument, path)
+    problem = target_problem(path, suffixes)
     if problem:
         raise ValueError(
             f"`{argument}` {problem}. Received: {argument}='{path}'"
         )
     return path
+
+
+def target_problem(path: Path, suffixes=()) -> str | None:
+    """Why a file cannot be written at a path, or `None`."""
+    if suffixes and path.suffix.lower() not in suffixes:
+        one_of = "one of " if len(suffixes) > 1 else ""
+        return f"must end in {one_of}{', '.join(suffixes)}"
+    if path.is_dir():
+        return "is a directory"
+    if not path.parent.is_dir():
+        return "is in a directory that does not exist"
+    if not os.access(path.parent, os.W_OK):
+        return "is in a directory without write access"
+    return None
+
+
+def check_folder(argument: str, path) -> Path:
+    """The path of a folder that is there or can be made."""
+    path = _as_path(argument, path)
+    if path.exists() and not path.is_dir():
+        raise ValueError(
+            f"`{argument}` must be a folder, and it is a file. "
+            f"Received: {argument}='{path}'"
+        )
+    return path
+
+
+def _as_path(argument, path):
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            f"`{argument}` must be a path. Received: {argument}={path!r} of "
+            f"type {type(path).__name__}"
+        )
+    return Path(path)

@@ -79,10 +79,11 @@ def _export(arguments):
     parsed = parser.parse_args(arguments)
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    from keras_lab.files import check_target
     from keras_lab.loading import load_model
-    from tflite_export.export import check_target, export_tflite
+    from tflite_export.export import SUFFIX, export_tflite
 
-    check_target(parsed.output)
+    check_target("path", parsed.output, (SUFFIX,))
     model = load_model(parsed.model)
     report = export_tflite(
         model,

@@ -1,13 +1,11 @@
 """`export_tflite`: the pipeline from a Keras model to a file."""
 
-import os
-from pathlib import Path
-
 import keras
 import numpy as np
 
 import keras_lab
 from keras_lab.binary_weight import binary_weights
+from keras_lab.files import check_target, replacing
 from tflite_export.convert import as_functional, convert, input_names
 from tflite_export.errors import NothingBinaryError, ValidationError
 from tflite_export.find import Kernel
@@ -64,7 +62,7 @@ def export_tflite(
     >>> report = export_tflite(model, "digits.tflite", validation_data=x_test)
     >>> print(report)
     """
-    path = check_target(path)
+    path = check_target("path", path, (SUFFIX,))
     format = check_format(format)
     _check_model(model)
     _check_batch_size(batch_size)
@@ -80,7 +78,8 @@ def export_tflite(
     result = _compare(frozen, content, inputs, origin)
     _check_agreement(result, format, tolerance)
     report = describe(content, str(format), result)
-    write_atomically(path, content)
+    with replacing(path) as partial:
+        partial.write_bytes(content)
     return report
 
 
@@ -118,28 +117,6 @@ def _parts(layer):
         if isinstance(getattr(layer, name, None), keras.Layer):
             parts.append(getattr(layer, name))
     return parts
-
-
-def check_target(path) -> Path:
-    """The path of a file that can be written."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(
-            f"`path` must be a path. Received: path={path!r} of type "
-            f"{type(path).__name__}"
-        )
-    path = Path(path)
-    problem = None
-    if path.suffix != SUFFIX:
-        problem = f"must end in {SUFFIX}"
-    elif path.is_dir():
-        problem = "is a directory"
-    elif not path.parent.is_dir():
-        problem = "is in a directory that does not exist"
-    elif not os.access(path.parent, os.W_OK):
-        problem = "is in a directory without write access"
-    if problem:
-        raise ValueError(f"`path` {problem}. Received: path='{path}'")
-    return path
 
 
 def check_format(format) -> Format:
@@ -283,13 +260,3 @@ def _check_agreement(result, format, tolerance):
             "Check it on real inputs with `validation_data`, or choose the "
             f"format 'packed_float'. Received: format='{format}'"
         )
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Leaves the whole file or what was there before, never half a file."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
