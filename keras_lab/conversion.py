@@ -12,6 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_lab.binary_weight import binary_weights
+from keras_lab.checks import no_weights_yet
 from keras_lab.layers.base import BinaryLayer
 from keras_lab.layers.recurrent import BinaryRNN
 from keras_lab.layers.recurrent_cells import BinaryCell
@@ -67,10 +68,7 @@ def check_model(model, function):
             f"Received: model={model!r} of type {type(model).__name__}"
         )
     if not model.built:
-        raise ValueError(
-            f"Model '{model.name}' has no weights yet: give it a "
-            "`keras.Input`, build it, or call it on data first."
-        )
+        raise ValueError(no_weights_yet(model))
     try:
         model.get_config()
     except NotImplementedError as error:

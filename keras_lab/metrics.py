@@ -10,6 +10,7 @@ from keras_lab.binary_weight import (
     newest_weights,
     weight_key,
 )
+from keras_lab.checks import nothing_binary
 
 __all__ = ["FlipRatio"]
 
@@ -94,11 +95,5 @@ def _watched_weights(target):
         )
     weights = binary_weights(target.weights)
     if not weights:
-        built = "has no binary weights"
-        if not target.built:
-            built = "is not built yet: give it a `keras.Input` or build it"
-        raise ValueError(
-            f"`target` {built}. Received: {type(target).__name__} "
-            f"'{target.name}'"
-        )
+        raise ValueError(nothing_binary(target))
     return weights

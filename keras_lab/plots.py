@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_lab import backend, drawing
+from keras_lab.checks import check_is_model, nothing_binary
 from keras_lab.history import read_trajectories
 from keras_lab.names import named_parts
 
@@ -137,17 +138,10 @@ def trajectories(source, path=None):
 
 
 def _parts(model):
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            "`model` must be a Keras model. "
-            f"Received: model={model!r} of type {type(model).__name__}"
-        )
+    check_is_model(model)
     parts = named_parts(model)
     if not parts:
-        problem = "has no binary weights"
-        if not model.built:
-            problem = "is not built yet: give it a `keras.Input` or build it"
-        raise ValueError(f"Model '{model.name}' {problem}.")
+        raise ValueError(nothing_binary(model))
     return parts
 
 

@@ -5,6 +5,7 @@ import numpy as np
 
 import keras_lab
 from keras_lab.binary_weight import binary_weights
+from keras_lab.checks import check_is_model, no_weights_yet, nothing_binary
 from keras_lab.files import check_target, replacing
 from tflite_export.convert import as_functional, convert, input_names
 from tflite_export.errors import NothingBinaryError, ValidationError
@@ -131,21 +132,11 @@ def check_format(format) -> Format:
 
 
 def _check_model(model):
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            "`model` must be a Keras model. "
-            f"Received: model={model!r} of type {type(model).__name__}"
-        )
+    check_is_model(model)
     if not model.built:
-        raise ValueError(
-            f"Model '{model.name}' has no weights yet: give it a "
-            "`keras.Input`, build it, or call it on data first."
-        )
+        raise ValueError(no_weights_yet(model))
     if not any(map(_may_be_binary, model.weights)):
-        raise NothingBinaryError(
-            f"Model '{model.name}' has no binary weights. Build it of the "
-            "layers of keras_lab, such as `keras_lab.BinaryDense`."
-        )
+        raise NothingBinaryError(nothing_binary(model))
 
 
 def _may_be_binary(weight):

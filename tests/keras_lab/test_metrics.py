@@ -104,7 +104,7 @@ def test_replicas_count_the_same_flips(strategy):
 def test_bad_targets_are_named():
     with pytest.raises(TypeError, match="target=3"):
         FlipRatio(3)
-    with pytest.raises(ValueError, match="not built yet"):
+    with pytest.raises(ValueError, match="no weights yet"):
         FlipRatio(keras_lab.BinaryDense(3))
     plain = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
     with pytest.raises(ValueError, match="no binary weights"):

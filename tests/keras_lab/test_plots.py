@@ -101,7 +101,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
     with pytest.raises(ValueError, match="no binary weights"):
         plots.latent_weights(plain)
     unbuilt = keras.Sequential([keras_lab.BinaryDense(1)])
-    with pytest.raises(ValueError, match="not built yet"):
+    with pytest.raises(ValueError, match="no weights yet"):
         plots.latent_weights(unbuilt)
     with pytest.raises(TypeError, match="model=3"):
         plots.latent_weights(3)
