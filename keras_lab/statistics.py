@@ -33,8 +33,9 @@ def measure(parts, optimizer, near_zero: float):
         near_zero: A weight is near zero where |w| < near_zero·α.
 
     Yields:
-        For each part a dict of all `QUANTITIES` but the flips, its latent
-        weights, and its packed sign bits. What does not exist is `None`.
+        For each part a dict of the `QUANTITIES` that it has, but the flips;
+        its latent weights, and its packed sign bits. A quantity without a
+        value just now is `None`.
     """
     optimizer = _lab_adam(optimizer)
     weight = None
@@ -60,7 +61,7 @@ def sign_bits(w) -> np.ndarray:
 
 def flipped_share(before, after, count: int) -> float:
     """The share of `count` signs that differ."""
-    return np.count_nonzero(np.unpackbits(before ^ after)) / count
+    return int(np.count_nonzero(np.unpackbits(before ^ after))) / count
 
 
 def _lab_adam(optimizer):
@@ -87,26 +88,25 @@ def _curvature_direction(weight, optimizer):
 
 def _shares(w, alpha, weight, near_zero):
     magnitude = np.abs(w)
-    limit = None
+    shares = {"near_zero": _share(magnitude < near_zero * alpha)}
     if isinstance(weight.constraint, WeightClip):
         limit = np.asarray(weight.constraint.limit, w.dtype)
-    return {
-        "alpha": float(np.mean(alpha)),
-        "clipped": None
-        if limit is None
-        else np.count_nonzero(magnitude >= limit) / w.size,
-        "near_zero": np.count_nonzero(magnitude < near_zero * alpha) / w.size,
-    }
+        shares["clipped"] = _share(magnitude >= limit)
+    return {"alpha": float(np.mean(alpha)), **shares}
+
+
+def _share(mask):
+    return int(np.count_nonzero(mask)) / mask.size
 
 
 def _spread(d, optimizer):
-    spread = dict.fromkeys(("d_min", "d_median", "d_max"))
-    rate = 0.0 if d is None else _rate(optimizer)
-    if rate > 0:
-        for name in spread:
-            function = getattr(np, name.removeprefix("d_"))
-            spread[name] = float(function(d)) / rate
-    return spread
+    if d is None:
+        return {}
+    rate = _rate(optimizer)
+    return {
+        f"d_{name}": float(getattr(np, name)(d)) / rate if rate > 0 else None
+        for name in ("min", "median", "max")
+    }
 
 
 def _rate(optimizer):
@@ -119,4 +119,4 @@ def _relative_error(w, alpha, d):
     # |w − α·sign(w)| = ||w| − α|
     above = np.sum(d * np.square(np.abs(w) - alpha))
     below = np.sum(d * np.square(w))
-    return float(np.sqrt(above / below)) if below > 0 else None
+    return None if below == 0 else float(np.sqrt(above / below))

@@ -9,7 +9,8 @@ import numpy as np
 from keras import ops
 
 from keras_lab import backend
-from keras_lab.files import check_target
+from keras_lab.checks import nothing_binary
+from keras_lab.files import check_folder, check_target
 from keras_lab.history import read_history, write_history
 from keras_lab.names import named_parts
 from keras_lab.statistics import (
@@ -27,7 +28,8 @@ HISTOGRAM_BINS = 60
 class BinaryMonitor(keras.callbacks.Callback):
     """Watches the binary weights of a model; the training does not notice.
 
-    For each binary weight, at the end of each epoch or every few steps:
+    For each binary weight, at the end of each epoch, and every few steps if
+    asked to:
 
     | quantity | what it is |
     |---|---|
@@ -45,16 +47,25 @@ class BinaryMonitor(keras.callbacks.Callback):
     layer in a nested model is `encoder/dense_1/alpha`; a shared one is there
     once.
 
-    What does not exist is left out of the logs and empty in the CSV:
-    `clipped` without a `WeightClip`, d with another optimizer than `LABAdam` or
-    at a learning rate of zero. The error then is that of a uniform d.
+    What a weight does not have is left out of the logs and empty in the CSV:
+    `clipped` without a `WeightClip`, d with another optimizer than `LABAdam`;
+    the error then is that of a uniform d. What has no value just now is NaN in
+    the logs, so that they have the same entries in each epoch, and empty in the
+    CSV: flips where the signs before are not known, d at a learning rate of
+    zero.
+
+    A step is one of the optimizer, `optimizer.iterations`: with gradient
+    accumulation an update, not a batch. A position in the CSV and in
+    TensorBoard is such a number, so a second `fit` goes on from the first.
 
     After an interruption, give a new monitor the same `filename`. It goes on
-    with the rows up to where the training is resumed, by its epoch or by
-    `optimizer.iterations`, and drops those beyond, which will come again. The
-    first flips are relative to the resumed weights if these are the ones of the
-    last row, and unknown otherwise. A training from the start starts the file
-    anew.
+    with the rows up to where the training is resumed, by its epoch or by its
+    step, and drops those beyond, which will come again. It measures at the same
+    steps as without the interruption. The first flips are relative to the
+    resumed weights if these are the ones of the last row, and unknown
+    otherwise, as they are for a model that is built by its first step. A
+    training from the start starts the file anew. If the file cannot be written,
+    the monitor warns once and keeps its `history`.
 
     Args:
         filename: Where to write the CSV, one row a weight and time, with the
@@ -62,7 +73,9 @@ class BinaryMonitor(keras.callbacks.Callback):
             whole at the end of each epoch. Defaults to `None`, no file.
         log_dir: A folder for TensorBoard: scalars, and histograms of the
             latent weights. Defaults to `None`.
-        every: `"epoch"`, or after how many steps. Defaults to `"epoch"`.
+        every: `"epoch"`, or a number n: after each step that is a multiple of
+            n, or is the first to pass one where `steps_per_execution` hides it,
+            and at the end of each epoch. Defaults to `"epoch"`.
         quantities: Which of the quantities go into the logs. All are in the
             CSV. Defaults to all.
         near_zero: What near zero is, as a part of α. Defaults to `0.1`.
@@ -96,68 +109,56 @@ class BinaryMonitor(keras.callbacks.Callback):
             self.filename = check_target("filename", filename, (".csv",))
             if self.filename.exists():
                 self.history = read_history(self.filename)
-        self.log_dir = log_dir
+        self.log_dir = None
+        if log_dir is not None:
+            self.log_dir = check_folder("log_dir", log_dir)
         self.every = every
         self.quantities = tuple(quantities)
         self.near_zero = near_zero
-        self._signs = None
-        self._latest = {}
         if every != "epoch":
             # Keras waits for each step where a callback has this method.
             self.on_train_batch_end = self._on_train_batch_end
 
     def on_train_begin(self, logs=None):
-        self._parts = None
-        self._writer = None
-        self._batches_done = self._batches_measured = 0
+        self._signs = self._writer = self._measured_at = None
+        self._latest = {}
+        self._warned = set()
 
     def on_epoch_begin(self, epoch, logs=None):
-        # Not when training begins: `BackupAndRestore` may come after us.
-        if self._parts is None:
-            self._begin(epoch)
         self._epoch = epoch
-        self._batches_before = self._batches_done
+        # Not when training begins: `BackupAndRestore` may come after us.
+        if self._signs is None:
+            self._begin()
 
-    def _begin(self, epoch):
-        self._parts = named_parts(self.model)
-        if not self._parts:
-            warnings.warn(
-                f"Model '{self.model.name}' has no binary weights: there is "
-                "nothing to monitor.",
-                stacklevel=2,
-            )
-        if self.log_dir is not None:
-            self._writer = backend.EventWriter(self.log_dir)
-        step = self._step()
-        kept = [
+    def _begin(self):
+        step = self._step_before = self._step()
+        self.history = [
             row
             for row in self.history
-            if row["epoch"] < epoch or row["step"] <= step
+            if row["epoch"] < self._epoch or row["step"] <= step
         ]
-        if self._signs is None or len(kept) < len(self.history):
-            known = not kept or kept[-1]["step"] == step
-            self._signs = self._signs_now() if known else {}
-        self.history = kept
+        known = not self.history or self.history[-1]["step"] == step
+        self._signs = self._signs_now() if known else {}
+        if self.log_dir is not None:
+            self._writer = backend.EventWriter(self.log_dir)
 
     def _on_train_batch_end(self, batch, logs=None):
-        # With `steps_per_execution` several are over at once.
-        self._batches_done = self._batches_before + batch + 1
-        due = self._batches_measured // self.every + 1
-        if self._batches_done >= due * self.every:
-            self._batches_measured = self._batches_done
-            self._measure()
+        step = self._step()
+        if step // self.every > self._step_before // self.every:
+            self._measure(step)
             if logs is not None:
                 logs.update(self._latest)
+        self._step_before = step
 
     def on_epoch_end(self, epoch, logs=None):
-        if self.every == "epoch":
-            self._measure()
+        step = self._step()
+        if self._measured_at != (epoch, step):
+            self._measure(step)
         if logs is not None:
             logs.update(self._latest)
         self._write()
 
     def on_train_end(self, logs=None):
-        self._write()
         if self._writer is not None:
             self._writer.close()
 
@@ -182,47 +183,63 @@ class BinaryMonitor(keras.callbacks.Callback):
             part.name: sign_bits(
                 part.select(ops.convert_to_numpy(part.weight.latent))
             )
-            for part in self._parts
+            for part in named_parts(self.model)
         }
 
-    def _measure(self):
+    def _measure(self, step):
+        # Looked up now: the first step may have built the model.
+        parts = named_parts(self.model)
+        if not parts:
+            self._warn_once(f"Nothing to monitor. {nothing_binary(self.model)}")
         optimizer = getattr(self.model, "optimizer", None)
-        measured = measure(self._parts, optimizer, self.near_zero)
-        step = self._step()
-        for part, (values, w, bits) in zip(self._parts, measured):
-            before = self._signs.get(part.name)
-            self._signs[part.name] = bits
-            values["flips"] = None
-            if before is not None:
-                values["flips"] = flipped_share(before, bits, w.size)
+        measured = measure(parts, optimizer, self.near_zero)
+        self._latest = {}
+        self._measured_at = self._epoch, step
+        for part, (values, w, bits) in zip(parts, measured):
+            values["flips"] = self._flips(part.name, bits, w.size)
             row = {"epoch": self._epoch, "step": step, "weight": part.name}
-            self.history.append({**row, **values})
+            self.history.append({**row, **dict.fromkeys(QUANTITIES), **values})
             self._log(part, values)
             if self._writer is not None:
                 self._write_events(part, values, w, step)
+        if self._writer is not None:
+            self._writer.flush()
+
+    def _flips(self, name, bits, count):
+        before = self._signs.get(name)
+        self._signs[name] = bits
+        return None if before is None else flipped_share(before, bits, count)
 
     def _log(self, part, values):
         for name in self.quantities:
-            value = values[name]
-            if name == "flips" and value is None:
-                # Known the next time: a `CSVLogger` wants the same columns.
-                value = math.nan
-            if value is not None:
+            if name in values:
+                value = math.nan if values[name] is None else values[name]
                 self._latest[part.quantity(name)] = value
 
     def _write_events(self, part, values, w, step):
-        step = self._epoch if self.every == "epoch" else step
         for name, value in values.items():
             if value is not None:
                 self._writer.scalar(part.quantity(name), value, step)
         w = w[np.isfinite(w)]
         counts, edges = np.histogram(w, HISTOGRAM_BINS)
         self._writer.histogram(part.name, edges, counts, step)
-        self._writer.flush()
 
     def _write(self):
-        if self.filename is not None and self._parts:
+        if self.filename is None or not self.history:
+            return
+        try:
             write_history(self.filename, self.history)
+        except OSError as error:
+            # The training is worth more than this file.
+            self._warn_once(
+                f"'{self.filename}' cannot be written, the training goes on: "
+                f"{error.strerror}"
+            )
+
+    def _warn_once(self, message):
+        if message not in self._warned:
+            self._warned.add(message)
+            warnings.warn(message, stacklevel=2)
 
 
 def _check_every(every):
@@ -235,7 +252,8 @@ def _check_every(every):
 
 
 def _check_quantities(quantities):
-    if isinstance(quantities, str) or not set(quantities) <= set(QUANTITIES):
+    listed = isinstance(quantities, (list, tuple))
+    if not listed or any(name not in QUANTITIES for name in quantities):
         raise ValueError(
             f"`quantities` must be a list of some of {list(QUANTITIES)}. "
             f"Received: quantities={quantities!r}"
