@@ -1,4 +1,4 @@
-"""The monitor tells the truth and changes nothing; the best epoch's file."""
+"""The monitor tells the truth and changes nothing."""
 
 import csv
 
@@ -8,8 +8,7 @@ import pytest
 import tensorflow as tf
 
 import keras_lab
-import tflite_export
-from keras_lab.callbacks import BinaryMonitor, ExportBest
+from keras_lab.callbacks import BinaryMonitor
 from keras_lab.history import COLUMNS, read_history
 from keras_lab.statistics import QUANTITIES
 
@@ -399,84 +398,3 @@ def test_a_file_of_another_origin_is_not_overwritten(tmp_path):
     with pytest.raises(ValueError, match=r"mine\.csv.*not the CSV"):
         BinaryMonitor(path)
     assert path.read_text() == "a,b\n1,2\n"
-
-
-def signs(path):
-    return [weight.signs for weight in tflite_export.read_packed(path)]
-
-
-def export_epochs(callback, model, values, name="val_loss"):
-    """Ends an epoch with each value, and other weights each time."""
-    rng = np.random.default_rng(7)
-    kernels = []
-    callback.set_model(model)
-    callback.on_train_begin()
-    for epoch, value in enumerate(values):
-        for layer in ("dense_1", "dense_2"):
-            kernel = model.get_layer(layer).kernel
-            kernel.assign(rng.normal(size=kernel.shape))
-        kernels.append(kernel.numpy())
-        callback.on_epoch_end(epoch, {name: value})
-    return kernels
-
-
-@pytest.mark.parametrize(
-    ("monitor", "values"),
-    [
-        ("val_loss", [1.0, 0.5, float("nan"), 0.7]),
-        ("val_accuracy", [0.1, 0.9, float("nan"), 0.3]),
-    ],
-)
-def test_the_file_is_that_of_the_best_epoch(tmp_path, monitor, values):
-    path = tmp_path / "best.tflite"
-    callback = ExportBest(path, monitor)
-    kernels = export_epochs(callback, network(), values, monitor)
-    assert (callback.best, callback.best_epoch) == (values[1], 1)
-    np.testing.assert_array_equal(signs(path)[-1] > 0, kernels[1] >= 0)
-    assert callback.report.file_bytes == path.stat().st_size
-    assert [file.name for file in tmp_path.iterdir()] == ["best.tflite"]
-
-
-def test_an_export_that_fails_leaves_the_file_before(tmp_path):
-    path = tmp_path / "best.tflite"
-    callback, model = ExportBest(path), network()
-    export_epochs(callback, model, [1.0])
-    before = path.read_bytes()
-    callback.options["tolerance"] = -1.0
-    with pytest.warns(UserWarning, match="Epoch 0 is not exported"):
-        export_epochs(callback, model, [0.5])
-    assert path.read_bytes() == before
-    assert callback.best == 1.0
-    assert [file.name for file in tmp_path.iterdir()] == ["best.tflite"]
-
-
-def test_exporting_does_not_change_the_training(tmp_path):
-    def train(callbacks):
-        keras.utils.set_random_seed(8)
-        model = network()
-        model.fit(*data(), epochs=3, verbose=0, callbacks=callbacks)
-        model.add(keras_lab.BinaryDense(4))  # Draws initial weights.
-        return model.get_weights()
-
-    with_export = train([ExportBest(tmp_path / "best.tflite", "loss")])
-    for a, b in zip(with_export, train([])):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_export_best_says_what_is_wrong(tmp_path):
-    path = tmp_path / "best.tflite"
-    with pytest.raises(ValueError, match="mode='best'"):
-        ExportBest(path, mode="best")
-    with pytest.raises(ValueError, match=r"best\.onnx"):
-        ExportBest(tmp_path / "best.onnx")
-    with pytest.raises(ValueError, match="format='zip'"):
-        ExportBest(path, format="zip")
-    with pytest.raises(TypeError, match="batchsize"):
-        ExportBest(path, batchsize=3)
-    plain = keras.Sequential([keras.Input((20,)), keras.layers.Dense(10)])
-    plain.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="no binary weights"):
-        plain.fit(*data(), verbose=0, callbacks=[ExportBest(path)])
-    with pytest.warns(UserWarning, match=r"no 'val_loss'.*\['loss'\]"):
-        network().fit(*data(), verbose=0, callbacks=[ExportBest(path)])
-    assert not path.exists()
