@@ -72,6 +72,33 @@ def test_an_evaluation_moves_nothing_and_is_zero():
     assert logs["flip_ratio"] == 0
 
 
+def test_an_evaluation_counts_the_signs_that_somebody_assigned():
+    model = compiled(network(), jit_compile=False)
+    model.fit(*data(), verbose=0)
+    kernel = model.trainable_variables[0]
+    kernel.assign(-kernel)
+    logs = model.evaluate(*data(), verbose=0, return_dict=True)
+    assert logs["flip_ratio"] == pytest.approx(0.5)  # All, in one of two steps.
+
+
+def test_a_first_epoch_of_one_step_is_unknown_and_says_zero():
+    model = compiled(network(), jit_compile=False)
+    logs = model.fit(*data(), batch_size=64, epochs=2, verbose=0).history
+    assert logs["flip_ratio"][0] == 0 < logs["flip_ratio"][1]
+
+
+def test_a_convolution_counts_all_of_its_signs():
+    layer = keras_lab.BinaryConv2D(5, 3)
+    layer.build((None, 8, 8, 4))
+    metric = FlipRatio(layer)
+    metric.update_state()
+    w = layer.kernel.numpy()
+    w[1, 2, :3] *= -1
+    layer.kernel.assign(w)
+    metric.update_state()
+    assert float(metric.result()) == pytest.approx(3 * 5 / w.size)
+
+
 def test_a_loaded_model_watches_its_own_weights(tmp_path):
     model = compiled(network(), jit_compile=False)
     model.fit(*data(), verbose=0)
