@@ -12,7 +12,7 @@ import math
 import keras
 from keras import layers
 
-__all__ = ["Product", "calls", "products"]
+__all__ = ["Call", "Product", "calls", "products"]
 
 CONVOLUTIONS = (layers.Conv1D, layers.Conv2D, layers.Conv3D)
 DEPTHWISE = (layers.DepthwiseConv1D, layers.DepthwiseConv2D)
@@ -22,7 +22,7 @@ TRANSPOSED = (
     layers.Conv2DTranspose,
     layers.Conv3DTranspose,
 )
-CELLS = (layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell)
+RECURRENT_CELLS = (layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,9 +61,14 @@ def products(layer: keras.Layer, shape) -> list[Product] | None:
         shape: The shape of its inputs, the batch first; `None` if unknown.
 
     Returns:
-        A list, or `None` where they are not known: a layer of another kind
-        that has a matrix among its weights.
+        A list, or `None` where they are not known: a layer that is not built,
+        or of another kind with a matrix among its weights.
     """
+    if not layer.built:
+        return None
+    if isinstance(layer, keras.Model):
+        inside = calls(layer, shape and [shape])
+        return _joined([products(call.layer, call.shape) for call in inside])
     signs = getattr(layer, "input_quantizer", None) is not None
     if isinstance(layer, layers.Dense):
         return [Product(layer.kernel, shape and shape[1:-1], signs)]
@@ -85,7 +90,7 @@ def products(layer: keras.Layer, shape) -> list[Product] | None:
         return _repeated(products(layer.cell, None), shape)
     if isinstance(layer, layers.StackedRNNCells):
         return _joined([products(cell, None) for cell in layer.cells])
-    if isinstance(layer, CELLS):
+    if isinstance(layer, RECURRENT_CELLS):
         return _cell_products(layer, signs)
     if isinstance(layer, layers.Bidirectional):
         directions = (layer.forward_layer, layer.backward_layer)
@@ -137,51 +142,89 @@ def _output_shape(layer, shape):
     return None if shape is None else layer.compute_output_shape(tuple(shape))
 
 
-def calls(model: keras.Model) -> dict[int, list]:
-    """The input shapes of each call of each layer, by the layer's `id`.
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of a layer; its shapes have the batch first.
 
-    A functional model says in its config how it calls its layers. In another
-    one each layer counts as called once, with the shape that it was built for.
+    Attributes:
+        layer: The layer.
+        shape: The shape of its first input; `None` if unknown.
+        output_shape: The shape of its outputs, in their structure; `None` if
+            unknown.
     """
-    found = {}
 
-    def visit(model, times):
-        nodes = _inbound_shapes(model)
+    layer: keras.Layer
+    shape: tuple | None
+    output_shape: tuple | None
+
+
+def calls(model: keras.Model, shapes: list | None = None) -> list[Call]:
+    """Each call of a layer in a model; nested models give theirs instead.
+
+    A Sequential or functional model is walked through with shapes alone. In
+    another one each layer counts as called once, with the shape that it was
+    built for.
+
+    Args:
+        model: The model.
+        shapes: Of its inputs; its own if `None`. A nested model may leave open
+            what the model around it does not.
+    """
+    found = []
+    if getattr(model, "inputs", None):
+        _walk(model, shapes, found)
+    else:
         for layer in model.layers:
-            shapes = nodes.get(layer.name, [_built_shape(layer)])
-            if isinstance(layer, keras.Model):
-                visit(layer, times * len(shapes))
-            else:
-                found.setdefault(id(layer), []).extend(shapes * times)
-
-    visit(model, 1)
+            shape = _built_shape(layer)
+            _record(layer, shape and [shape], None, found)
     return found
 
 
-def _inbound_shapes(model):
-    """The input shape of each call, by the name of the layer."""
-    try:
-        config = model.get_config()
-    except (NotImplementedError, TypeError, ValueError):
-        return {}
-    entries = config.get("layers") if isinstance(config, dict) else None
-    return {
-        entry["name"]: [_first_shape(node) for node in entry["inbound_nodes"]]
-        for entry in entries or []
-        if isinstance(entry, dict) and "inbound_nodes" in entry
-    }
+def _walk(model, shapes, found):
+    # A new one of the same layers: it may be called, and is not changed.
+    graph = keras.Model(model.inputs, model.outputs)
+    shapes = shapes or [tensor.shape for tensor in model.inputs]
+    inputs = [
+        keras.Input(batch_shape=shape, dtype=tensor.dtype)
+        for shape, tensor in zip(shapes, model.inputs)
+    ]
+
+    def stand_in(operation):
+        if isinstance(operation, keras.Layer):
+            return _StandIn(operation, found)
+        return type(operation).from_config(operation.get_config())
+
+    keras.models.clone_model(graph, inputs, clone_function=stand_in)
 
 
-def _first_shape(node):
-    """The shape of the first tensor in the config of a call."""
-    if isinstance(node, dict):
-        if node.get("class_name") == "__keras_tensor__":
-            return tuple(node["config"]["shape"])
-        node = list(node.values())
-    if isinstance(node, (list, tuple)):
-        shapes = (_first_shape(item) for item in node)
-        return next((shape for shape in shapes if shape is not None), None)
-    return None
+class _StandIn(keras.Layer):
+    """Takes a layer's place and notes the shapes that it is called with."""
+
+    def __init__(self, layer, found):
+        super().__init__(name=layer.name)
+        self._noted = lambda: (layer, found)  # Not an attribute to track.
+
+    def compute_output_spec(self, *args, **kwargs):
+        layer, found = self._noted()
+        outputs = layer.compute_output_spec(*args, **kwargs)
+        tensors = keras.tree.flatten(args or list(kwargs.values()))
+        shapes = [tuple(tensor.shape) for tensor in tensors]
+        _record(layer, shapes, _shapes(outputs), found)
+        return outputs
+
+    def call(self, *args, **kwargs):
+        raise NotImplementedError
+
+
+def _record(layer, shapes, output_shape, found):
+    if isinstance(layer, keras.Model):
+        found += calls(layer, shapes)
+    else:
+        found.append(Call(layer, shapes[0] if shapes else None, output_shape))
+
+
+def _shapes(tensors):
+    return keras.tree.map_structure(lambda x: tuple(x.shape), tensors)
 
 
 def _built_shape(layer):

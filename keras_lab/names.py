@@ -17,7 +17,7 @@ __all__ = ["Part", "leaf_layers", "named_parts"]
 # forget, candidate and output; of a GRU update, reset and candidate.
 GATES = {4: "ifco", 3: "zrh"}
 # A recurrent layer and its cell are one thing to whoever looks at them.
-CELLS = ("lstm_cell", "gru_cell", "simple_rnn_cell")
+CELL_NAMES = ("lstm_cell", "gru_cell", "simple_rnn_cell")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _inner_scopes(weight, layer_name):
     if layer_name in scopes:
         last = len(scopes) - 1 - scopes[::-1].index(layer_name)
         scopes = scopes[last + 1 :]
-    if scopes and scopes[-1] in CELLS:
+    if scopes and scopes[-1] in CELL_NAMES:
         scopes = scopes[:-1]
     return scopes
 

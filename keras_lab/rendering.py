@@ -1,6 +1,7 @@
 """The numbers of `keras_lab.summary` as a table of text."""
 
 import io
+import shutil
 
 from rich.console import Console
 from rich.table import Table
@@ -20,7 +21,10 @@ HEADER = (
     "32-bit\nMACs",
 )
 UNKNOWN = "?"
-WIDTH = 200  # At most: a table is as wide as it needs to be.
+# The first columns are text, which needs so many characters to be readable.
+TEXT_COLUMNS, NARROW = 2, 16
+# Where there is no terminal. A table is only as wide as it needs to be.
+WIDTH = 200
 NUMBERS = (
     "binary_params",
     "float_params",
@@ -41,31 +45,47 @@ def render(title: str, content: dict) -> str:
 
 
 def _table(rows, totals):
-    table = Table()
-    for number, title in enumerate(HEADER):
-        table.add_column(title, justify="left" if number < 2 else "right")
-    for row in rows:
-        name = f"{row['name']} ({row['type']})"
-        if row["calls"] > 1:
-            name += f" × {row['calls']}"
-        table.add_row(
-            Text(name),
-            Text(UNKNOWN if row["output_shape"] is None else _shape(row)),
-            *_cells(row),
-        )
+    lines = [_line(row) for row in rows]
     if totals["exported_bytes"] is not None:
         kernels = sum(row["exported_bytes"] for row in rows)
         rest = totals["exported_bytes"] - kernels
-        table.add_row("scales, biases, graph", *[""] * 5, f"{rest:,}", "", "")
+        lines.append(("scales, biases, graph", *[""] * 5, f"{rest:,}", "", ""))
+    lines.append(("total", "", *_cells({**totals, "alpha": None})))
+    table = Table()
+    for number, column in enumerate(zip(HEADER, *lines)):
+        _add_column(table, column, is_text=number < TEXT_COLUMNS)
+    for line in lines[:-1]:
+        table.add_row(*map(Text, line))
     table.add_section()
-    table.add_row("total", "", *_cells({**totals, "alpha": None}))
-    console = Console(file=io.StringIO(), width=WIDTH, color_system=None)
+    table.add_row(*map(Text, lines[-1]))
+    return _printed(table)
+
+
+def _line(row):
+    name = f"{row['name']} ({row['type']})"
+    if row["calls"] > 1:
+        name += f" × {row['calls']}"
+    return name, str(row["output_shape"] or UNKNOWN), *_cells(row)
+
+
+def _add_column(table, cells, is_text):
+    """Names and shapes may be broken into lines, numbers not."""
+    title = cells[0]
+    width = max(len(part) for cell in cells for part in cell.split("\n"))
+    if is_text:
+        width = min(width, NARROW)
+        table.add_column(title, min_width=width, overflow="fold")
+    else:
+        table.add_column(title, min_width=width, justify="right")
+
+
+def _printed(table):
+    console = Console(file=io.StringIO(), color_system=None)
+    terminal = shutil.get_terminal_size((WIDTH, 0)).columns
+    console.width = WIDTH
+    console.width = max(terminal, console.measure(table).minimum)
     console.print(table)
     return console.file.getvalue().rstrip()
-
-
-def _shape(row):
-    return str(row["output_shape"])
 
 
 def _cells(row):
@@ -73,14 +93,19 @@ def _cells(row):
         name: UNKNOWN if row[name] is None else f"{row[name]:,}"
         for name in NUMBERS
     }
-    exported = row["exported_bytes"]
-    mark = "*" if row.get("open") else ""
+    exported = "–"
+    if row["exported_bytes"] is not None:
+        mark = "!" if row.get("stored_as_float") else ""
+        exported = f"{row['exported_bytes']:,}{mark}"
+    mark = "*" if row["open"] else ""
+    if not row.get("complete", True):
+        mark += f" + {UNKNOWN}"
     return (
         numbers["binary_params"],
         numbers["float_params"],
         _alpha(row["alpha"]),
         numbers["bytes"],
-        "–" if exported is None else f"{exported:,}",
+        exported,
         numbers["binary_macs"] + mark,
         numbers["float_macs"] + mark,
     )
@@ -96,13 +121,22 @@ def _alpha(alpha):
 def _total_lines(totals):
     lines = []
     if totals["exported_bytes"] is not None:
-        lines.append(
-            f"Compression: {totals['compression']:.1f}, the bytes now over "
-            "those of the exported file."
-        )
+        lines.append(_compression(totals["compression"]))
     if totals["xnor_macs"]:
         lines.append(
             f"{totals['xnor_macs']:,} of the 1-bit MACs have sign inputs: "
             "they are XNORs."
         )
     return lines
+
+
+def _compression(factor):
+    if factor < 1:
+        return (
+            f"The exported file is {1 / factor:.1f} times as large as the "
+            "weights now: so small a network is mostly graph."
+        )
+    return (
+        f"Compression: {factor:.1f}, the bytes now over those of the exported "
+        "file."
+    )

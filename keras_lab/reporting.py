@@ -2,15 +2,15 @@
 
 import dataclasses
 import math
-import tempfile
-from collections import Counter
-from pathlib import Path
+from collections import Counter, defaultdict
 
 import keras
 import numpy as np
 
 from keras_lab.binary_weight import binary_weights
-from keras_lab.costs import calls, products
+from keras_lab.checks import check_is_model, no_weights_yet, nothing_binary
+from keras_lab.costs import Call, calls, products
+from keras_lab.exporting import rehearse_export, stored_as_float
 from keras_lab.names import leaf_layers
 from keras_lab.rendering import render
 
@@ -30,8 +30,9 @@ def summary(
     - Parameters: the weights of binary kernels count as 1-bit; all others, the
       scales α among them, as 32-bit. A shared weight counts once.
     - Bytes now: of the variables. Exported: of the packed `.tflite` file, which
-      is made in memory to be measured. For a layer these are its kernels; α,
-      biases, the batch norm and the graph are the last line but one.
+      is made to be measured, and thrown away. For a layer these are its
+      kernels; α, biases, the batch norm and the graph are the last line but
+      one. A binary kernel that the file holds in 32 bits is marked.
     - Multiply-accumulates of the kernels, for one example: 1-bit ones have a
       binary weight, so nothing is multiplied; where the inputs are signs too,
       they are XNORs. A layer that is called twice counts twice.
@@ -40,8 +41,9 @@ def summary(
 
     Args:
         model: A built model.
-        exported: Whether to measure the exported file. It takes about a second,
-            several for a large network. Defaults to `True`.
+        exported: Whether to measure the exported file. That takes as long as
+            to export it: a second, ten or more for a large network. Defaults to
+            `True`.
         print_fn: Called with the text instead of `print`.
         return_dict: Whether to return the numbers and print nothing. Defaults
             to `False`.
@@ -49,19 +51,15 @@ def summary(
     Returns:
         `None`, or a dict: `layers`, a list of dicts; `totals`, a dict; and
         `notes`, a list of sentences. What is not known is `None`; `open` says
-        whether a layer's operations are those of one position on an axis of
-        open size.
+        whether operations are those of one position on an axis of open size,
+        and `complete`, of the totals, whether those of all layers are known.
 
     Example:
 
     >>> keras_lab.summary(model)
     >>> keras_lab.summary(model, return_dict=True)["totals"]["compression"]
     """
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            "`model` must be a Keras model. "
-            f"Received: model={model!r} of type {type(model).__name__}"
-        )
+    check_is_model(model)
     content = _describe(model, exported)
     if return_dict:
         return content
@@ -70,44 +68,57 @@ def summary(
 
 
 def _describe(model, exported):
-    notes = []
-    if not model.built:
-        notes.append(
-            "The model is not built yet, so it has no weights: give it a "
-            "`keras.Input`, build it, or call it on data first."
-        )
+    layers = leaf_layers(model)
+    unbuilt = [name for name, layer in layers.items() if not layer.built]
+    if not model.built or (unbuilt and not model.weights):
+        notes = [no_weights_yet(model)]
         return {"layers": [], "totals": _totals([], None), "notes": notes}
+    notes = []
+    if unbuilt:
+        notes.append(f"Not built yet, so without weights: {', '.join(unbuilt)}")
     report = None
     if not binary_weights(model.weights):
-        notes.append("The model has no binary weights: nothing to pack.")
+        notes.append(nothing_binary(model))
     elif exported:
         report, problems = _export(model)
         notes += problems
-    packed = _packed_bytes(model, report)
-    rows = [_row(entry, packed) for entry in _entries(model)]
+    stored = _stored_bytes(model, report) if report else None
+    rows = [_row(entry, stored) for entry in _entries(model, layers)]
+    totals = _totals(rows, report)
+    return {"layers": rows, "totals": totals, "notes": notes + _marks(rows)}
+
+
+def _marks(rows):
+    """What the marks in the table mean."""
+    notes = []
     if any(row["binary_macs"] is None for row in rows):
         notes.append(
-            "MACs marked ? are those of a layer of another kind. They are not "
-            "in the totals."
+            "MACs marked ? are those of a layer of another kind, or not built. "
+            "They are not in the totals."
         )
     if any(row["open"] for row in rows):
         notes.append(
             "MACs marked * are for one position on each axis of open size, "
             "such as a time step."
         )
-    return {"layers": rows, "totals": _totals(rows, report), "notes": notes}
+    if any(row["stored_as_float"] for row in rows):
+        notes.append(
+            "Bytes marked ! are of a binary kernel that the file holds in 32 "
+            "bits a weight: the converter folded a batch norm into it."
+        )
+    return notes
 
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    """A layer, the input shapes of its calls, and its weights.
+    """A layer, its calls, and its weights.
 
     Of weights that layers share, the first layer has them.
     """
 
     name: str
     layer: keras.Layer
-    shapes: list
+    calls: list[Call]
     weights: list
 
     @property
@@ -120,35 +131,43 @@ class _Entry:
         return [w for w in self.weights if id(w) not in latents]
 
 
-def _entries(model):
+def _entries(model, layers):
     seen, entries = set(), []
-    shapes = calls(model)
-    for name, layer in leaf_layers(model).items():
+    of_layer = defaultdict(list)
+    for call in calls(model):
+        of_layer[id(call.layer)].append(call)
+    for name, layer in layers.items():
         weights = [w for w in layer.weights if id(w) not in seen]
         seen.update(map(id, weights))
-        entries.append(_Entry(name, layer, shapes[id(layer)], weights))
+        entries.append(_Entry(name, layer, of_layer[id(layer)], weights))
     return entries
 
 
-def _row(entry, packed):
+def _row(entry, stored):
     alphas = [weight.alpha.numpy().ravel() for weight in entry.binary]
-    exported = None
-    if packed is not None:
-        # Vectors are folded into one another; matrices stay as they are.
-        matrices = [w for w in entry.other if len(w.shape) > 1]
-        exported = sum(packed[id(weight)] for weight in entry.binary)
-        exported += 4 * _size(matrices)
     return {
         "name": entry.name,
         "type": type(entry.layer).__name__,
         "output_shape": _output_shape(entry),
-        "calls": len(entry.shapes),
+        "calls": len(entry.calls),
         "binary_params": _size([w.latent for w in entry.binary]),
         "float_params": _size(entry.other),
         "alpha": np.concatenate(alphas).tolist() if alphas else None,
         "bytes": sum(w.numpy().nbytes for w in entry.weights),
-        "exported_bytes": exported,
+        **_exported(entry, stored),
         **_macs(entry),
+    }
+
+
+def _exported(entry, stored):
+    if stored is None:
+        return {"exported_bytes": None, "stored_as_float": False}
+    kernels = [stored[id(weight)] for weight in entry.binary]
+    # Vectors are folded into one another; matrices stay as they are.
+    matrices = [w for w in entry.other if len(w.shape) > 1]
+    return {
+        "exported_bytes": sum(n for n, _ in kernels) + 4 * _size(matrices),
+        "stored_as_float": any(in_float for _, in_float in kernels),
     }
 
 
@@ -157,19 +176,20 @@ def _size(variables):
 
 
 def _output_shape(entry):
+    if not entry.calls:
+        # An input, or a layer that nobody calls.
+        return getattr(entry.layer, "batch_shape", None)
+    call = entry.calls[0]
+    if call.output_shape is not None or call.shape is None:
+        return call.output_shape
     try:
-        outputs = entry.layer.output
-        return keras.tree.map_structure(lambda x: tuple(x.shape), outputs)
-    except (AttributeError, ValueError):
-        pass  # It was never called on a `keras.Input`, or more than once.
-    try:
-        return tuple(entry.layer.compute_output_shape(entry.shapes[0]))
+        return tuple(entry.layer.compute_output_shape(call.shape))
     except (NotImplementedError, TypeError, ValueError):
         return None
 
 
 def _macs(entry):
-    lists = [products(entry.layer, shape) for shape in entry.shapes]
+    lists = [products(entry.layer, call.shape) for call in entry.calls]
     parts = [part for parts in lists for part in parts or []]
     if None in lists or any(part.macs is None for part in parts):
         return {**dict.fromkeys(MACS), "open": False}
@@ -187,52 +207,54 @@ def _macs(entry):
 
 def _export(model):
     """The report on the packed file, or `None`, and why there is none."""
-    import tflite_export
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.tflite"
-        try:
-            # However well it agrees with Keras: it is only measured.
-            return tflite_export.export_tflite(
-                model, path, tolerance=math.inf
-            ), []
-        except (
-            AttributeError,
-            ImportError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:
-            # A table of the model is worth more than no table.
-            problem = str(error).strip().split("\n")[0]
-            return None, [f"The model cannot be exported: {problem}"]
+    broken = [
+        weight.path
+        for weight in model.weights
+        if not np.all(np.isfinite(weight.numpy()))
+    ]
+    if broken:
+        return None, [
+            "The model cannot be exported: there is a NaN or an infinite "
+            f"number in {', '.join(broken)}"
+        ]
+    # However well it agrees with Keras: it is only measured.
+    report, error = rehearse_export(model, tolerance=math.inf)
+    if error is None:
+        return report, []
+    # A table of the model is worth more than no table.
+    problem = str(error).strip().split("\n")[0]
+    return None, [f"The model cannot be exported: {problem}"]
 
 
-def _packed_bytes(model, report):
-    """The bytes of each binary kernel in the file, by the `id` of its weight.
+def _stored_bytes(model, report):
+    """The bytes of each binary kernel in the file, and if they are floats.
 
-    The file knows kernels by their paths, which nested models may share.
+    By the `id` of the weight. The file knows kernels by their paths, which
+    nested models may share.
     """
-    if report is None:
-        return None
-    of_path, sizes = Counter(), Counter()
+    in_path, weights_of_path = Counter(), Counter()
     for row in report.layers:
         if row.kind == "binary":
-            of_path[row.layer] += row.bytes
+            in_path[row.layer] += row.bytes
     weights = binary_weights(model.weights)
     for weight in weights:
-        sizes[weight.latent.path] += _size([weight.latent])
-    return {
-        id(w): of_path[w.latent.path]
-        * _size([w.latent])
-        // sizes[w.latent.path]
-        for w in weights
-    }
+        weights_of_path[weight.latent.path] += _size([weight.latent])
+    in_float = {id(weight) for weight in stored_as_float(model, report)}
+
+    def stored(weight):
+        path, size = weight.latent.path, _size([weight.latent])
+        if id(weight) in in_float:
+            return 4 * size, True
+        return in_path[path] * size // weights_of_path[path], False
+
+    return {id(weight): stored(weight) for weight in weights}
 
 
 def _totals(rows, report):
     names = ("binary_params", "float_params", "bytes", *MACS)
     totals = {name: sum(row[name] or 0 for row in rows) for name in names}
+    totals["open"] = any(row["open"] for row in rows)
+    totals["complete"] = all(row["binary_macs"] is not None for row in rows)
     totals["exported_bytes"] = totals["compression"] = None
     if report is not None:
         totals["exported_bytes"] = report.file_bytes

@@ -1,5 +1,7 @@
 """The summary's numbers, counted by hand and against the exporter's files."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import keras_lab
 from examples.char_lstm import character_lstm
 from examples.paper.recipes import CIFAR10, MNIST, SVHN
 from examples.paper.schemes import SCHEMES
+from keras_lab.exporting import rehearse_export
 from tflite_export import export_tflite
 
 
@@ -243,7 +246,7 @@ def test_a_model_without_binary_layers_and_an_unbuilt_one(capsys):
     assert "no binary weights" in capsys.readouterr().out
     assert describe(plain)["totals"]["float_macs"] == 12
     keras_lab.summary(keras.Sequential([keras_lab.BinaryDense(3)]))
-    assert "not built yet" in capsys.readouterr().out
+    assert "no weights yet" in capsys.readouterr().out
     with pytest.raises(TypeError, match="model=3"):
         keras_lab.summary(3)
 
@@ -267,3 +270,163 @@ def test_a_subclassed_model_is_counted_though_it_cannot_be_exported(capsys):
     assert any("cannot be exported" in note for note in content["notes"])
     keras_lab.summary(model)
     assert "cannot be exported" in capsys.readouterr().out
+
+
+def open_block():
+    inputs = keras.Input((None, None, 3))
+    conv = keras_lab.BinaryConv2D(4, 3, padding="same", name="conv")
+    return keras.Model(inputs, conv(inputs), name="block")
+
+
+def test_a_nested_model_is_counted_at_the_size_it_is_called_with():
+    inputs = keras.Input((32, 32, 3))
+    model = keras.Model(inputs, open_block()(inputs))
+    content = describe(model)
+    row = content["layers"][-1]
+    assert row["binary_macs"] == 32 * 32 * 9 * 3 * 4 == 110_592
+    assert row["output_shape"] == (None, 32, 32, 4)
+    assert not row["open"] and not content["totals"]["open"]
+    # Two calls of different sizes.
+    small = keras.Input((8, 8, 3))
+    block = keras.Sequential([keras.Input((None, None, 3)), open_block()])
+    both = keras.Model([inputs, small], [block(inputs), block(small)])
+    assert macs(both)[0] == (32 * 32 + 8 * 8) * 9 * 3 * 4
+
+
+def test_a_model_for_each_time_step_is_counted():
+    inputs = keras.Input((5, 8, 8, 3))
+    outputs = layers.TimeDistributed(open_block())(inputs)
+    assert macs(keras.Model(inputs, outputs)) == (5 * 8 * 8 * 108, 0, 0)
+
+
+class Holder(layers.Layer):
+    """A layer of the user's own, with a binary one in it."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras_lab.BinaryDense(3)
+
+    def build(self, shape):
+        self.dense.build(shape)
+        super().build(shape)
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+
+def text_of(model, **options):
+    lines = []
+    keras_lab.summary(model, print_fn=lines.append, **options)
+    return lines[0]
+
+
+def total_cells(text):
+    (line,) = [line for line in text.split("\n") if "│ total" in line]
+    return [cell.strip() for cell in line.split("│")[1:-1]]
+
+
+def test_totals_carry_the_marks_of_their_layers():
+    model = keras.Sequential(
+        [keras.Input((None, 4)), keras_lab.BinaryDense(5), Holder()]
+    )
+    totals = describe(model)["totals"]
+    assert totals["open"] and not totals["complete"]
+    assert total_cells(text_of(model, exported=False))[-2:] == [
+        "20* + ?",
+        "0* + ?",
+    ]
+
+
+def test_counting_changes_nothing_in_the_model():
+    model = shared_and_nested()
+    config = model.get_config()
+    describe(model)
+    assert model.get_config() == config
+    assert model.get_layer("block").output.shape == (None, 4, 4, 5)
+
+
+def test_layers_that_are_not_built_are_named():
+    class Network(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.hidden = keras_lab.BinaryDense(4, name="hidden")
+            self.out = keras_lab.BinaryDense(2, name="out")
+
+        def build(self, shape):
+            self.built = True
+
+        def call(self, inputs):
+            return self.out(self.hidden(inputs))
+
+    model = Network()
+    model.build((None, 20))
+    assert describe(model)["notes"] == [
+        f"Model '{model.name}' has no weights yet: give it a `keras.Input`, "
+        "build it, or call it on data first."
+    ]
+    model.hidden.build((None, 20))
+    content = describe(model)
+    assert "without weights: out" in content["notes"][0]
+    assert content["layers"][0]["binary_macs"] == 80
+    assert not content["totals"]["complete"]
+
+
+def test_a_binary_kernel_in_32_bits_is_marked(monkeypatch):
+    model = small_convolution()
+
+    def only_convolutions(model, **options):
+        report, error = rehearse_export(model, **options)
+        rows = [row for row in report.layers if "dense" not in row.layer]
+        return dataclasses.replace(report, layers=tuple(rows)), error
+
+    monkeypatch.setattr(
+        "keras_lab.reporting.rehearse_export", only_convolutions
+    )
+    content = describe(model, exported=True)
+    row = content["layers"][-1]
+    assert row["stored_as_float"]
+    assert row["exported_bytes"] == 4 * row["binary_params"]
+    assert f"{row['exported_bytes']:,}!" in text_of(model)
+    assert any("marked !" in note for note in content["notes"])
+    assert not content["layers"][0]["stored_as_float"]
+
+
+def test_the_bytes_of_every_kernel_are_in_the_table(rng):
+    """Also where the converter folds a batch norm into the next kernel."""
+    model = keras.Sequential(
+        [
+            keras.Input((20,)),
+            keras_lab.BinaryDense(16, name="first"),
+            layers.BatchNormalization(),
+            keras_lab.BinaryDense(10, name="second"),
+        ]
+    )
+    gamma = model.layers[1].gamma
+    gamma.assign(rng.uniform(0.5, 1.5, gamma.shape))
+    row = describe(model, exported=True)["layers"][-1]
+    expected = (640,) if row["stored_as_float"] else (20, 22, 24)
+    assert row["exported_bytes"] in expected
+
+
+def test_a_nan_is_called_a_nan():
+    model = small_convolution()
+    kernel = model.layers[0].kernel
+    kernel.assign(np.where(np.arange(16) == 3, np.nan, kernel))
+    notes = describe(model, exported=True)["notes"]
+    assert any("NaN" in note and kernel.path in note for note in notes)
+
+
+def test_the_table_fits_the_terminal(monkeypatch):
+    model = small_convolution()
+    monkeypatch.setenv("COLUMNS", "120")
+    text = text_of(model, exported=False)
+    assert max(len(line) for line in text.split("\n") if "│" in line) <= 120
+    monkeypatch.setenv("COLUMNS", "40")
+    assert "…" not in text_of(model, exported=False)  # No number is cut.
+
+
+def test_a_file_larger_than_the_weights_is_no_compression_of_zero():
+    model = keras.Sequential([keras.Input((4,)), keras_lab.BinaryDense(3)])
+    text = text_of(model)
+    assert "Compression: 0" not in text
+    assert "times as large as the weights" in text
