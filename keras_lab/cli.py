@@ -74,7 +74,7 @@ def _add_demo(commands):
 
 
 def _run_demo(arguments):
-    if not _installed("demo", "sklearn", "matplotlib"):
+    if not _installed("demo", "demo", "sklearn", "matplotlib"):
         return 1
     from keras_lab import demo
 
@@ -118,7 +118,7 @@ def _run_inspect(arguments):
             file=sys.stderr,
         )
         return 2
-    if arguments.plot and not _installed("plots", "matplotlib"):
+    if arguments.plot and not _installed("inspect", "plots", "matplotlib"):
         return 1
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from keras_lab import inspection
@@ -128,12 +128,13 @@ def _run_inspect(arguments):
     )
 
 
-def _installed(command, *modules):
+def _installed(command, extra, *modules):
+    """Whether the modules are there that an extra of the package brings."""
     missing = [m for m in modules if importlib.util.find_spec(m) is None]
     if missing:
         print(
             f"keras-lab {command}: error: it needs {' and '.join(missing)}, "
-            f'not installed here. Run: pip install "keras_lab[{command}]"',
+            f'not installed here. Run: pip install "keras_lab[{extra}]"',
             file=sys.stderr,
         )
     return not missing
@@ -164,6 +165,8 @@ def _model_path(text):
     problem = None
     if path.suffix not in (".keras", ".h5", ".tflite"):
         problem = "must end in .keras, .h5 or .tflite"
+    elif path.is_dir():
+        problem = "is a directory"
     elif not path.is_file():
         problem = "is not there"
     if problem:

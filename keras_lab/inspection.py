@@ -33,6 +33,12 @@ def _inspect_tflite(path, as_json):
 
 def _inspect_keras(path, plot, exported, as_json):
     model = load_model(path)
+    if exported:
+        print(
+            "Exporting the model to measure the file; --no-export leaves that "
+            "out.",
+            file=sys.stderr,
+        )
     if as_json:
         content = summary(model, exported=exported, return_dict=True)
         print(json.dumps(content, indent=1))

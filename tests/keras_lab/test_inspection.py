@@ -1,6 +1,7 @@
 """`keras-lab inspect`, run as a user runs it."""
 
 import json
+import sys
 
 import keras
 import matplotlib.image
@@ -9,6 +10,13 @@ import pytest
 import keras_lab
 import tflite_export
 from keras_lab.cli import main
+
+
+class Custom(keras.layers.Layer):
+    """A layer that is not registered with Keras."""
+
+    def call(self, inputs):
+        return inputs
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +29,12 @@ def folder(tmp_path_factory):
     model.save(folder / "model.keras")
     tflite_export.export_tflite(model, folder / "model.tflite")
     (folder / "broken.keras").write_text("not a model")
+    (folder / "empty.keras").touch()
+    content = (folder / "model.keras").read_bytes()
+    (folder / "half.keras").write_bytes(content[: len(content) // 2])
+    (folder / "folder.keras").mkdir()
+    custom = keras.Sequential([keras.Input((3,)), Custom()])
+    custom.save(folder / "custom.keras")
     return folder
 
 
@@ -52,7 +66,11 @@ def test_a_tflite_file_gives_the_exporters_table(folder, capsys):
     [
         (["missing.keras"], 2, "missing.keras"),
         (["README.md"], 2, "must end in .keras, .h5 or .tflite"),
-        (["broken.keras"], 1, "cannot load"),
+        (["broken.keras"], 1, "the file is damaged, or not a model"),
+        (["empty.keras"], 1, "the file is damaged, or not a model"),
+        (["half.keras"], 1, "the file is damaged, or not a model"),
+        (["folder.keras"], 2, "is a directory"),
+        (["custom.keras"], 1, "the class 'Custom' is not one of Keras"),
         (["model.tflite", "--plot", "figure.png"], 2, "has no latent weights"),
         (["model.keras", "--plot", "figure.gif"], 2, "figure.gif"),
     ],
@@ -67,3 +85,14 @@ def test_mistakes_are_named(
         received = error.code
     assert received == code
     assert message in capsys.readouterr().err
+
+
+def test_without_matplotlib_it_names_the_command_and_the_extra(
+    folder, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.chdir(folder)
+    assert main(["inspect", "model.keras", "--plot", "figure.png"]) == 1
+    error = capsys.readouterr().err
+    assert "keras-lab inspect: error" in error
+    assert 'pip install "keras_lab[plots]"' in error
