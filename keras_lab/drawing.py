@@ -1,6 +1,7 @@
 """What the pictures share: panels, lines told apart without color, files."""
 
 import math
+import textwrap
 
 import numpy as np
 
@@ -17,17 +18,23 @@ __all__ = [
     "new_figure",
     "plus_minus",
     "set_scale",
+    "short_names",
+    "title",
+    "whole_numbers",
 ]
 
 FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 BINS = 80
-COLUMNS = 4
-# 4 dashes and 5 markers: 20 lines differ in black and white.
+PANELS_A_ROW = 4
+# So many characters of a title fit above a panel.
+TITLE_WIDTH = 34
+# 4 dashes and 13 markers: 52 lines differ in black and white.
 DASHES = ("-", "--", "-.", ":")
-MARKERS = ("o", "s", "^", "D", "x")
+MARKERS = ("o", "s", "^", "D", "x", "v", "P", "*", "<", "+", "h", ">", "p")
 MARKERS_A_LINE = 12
-# Beyond this ratio of the values an axis is logarithmic.
-WIDE = 100
+# Beyond this ratio of the values an axis is logarithmic: one that would begin
+# at zero, and one that would not.
+WIDE = {True: 100, False: 4}
 
 
 def check_path(path):
@@ -63,7 +70,7 @@ def finish(figure, path):
 
 def grid(count):
     """A figure, and that many panels in it."""
-    columns = min(count, COLUMNS)
+    columns = min(count, PANELS_A_ROW)
     rows = math.ceil(count / columns)
     figure = new_figure(max(2.9 * columns, 4.5), 2.2 * rows + 0.5)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -80,7 +87,10 @@ def bins_for(count):
 
 
 def histogram(axes, values):
-    """Shares in percent, with an edge at zero: no bar mixes both signs."""
+    """Shares in percent, with an edge at zero: no bar mixes both signs.
+
+    What is not finite is in no bar.
+    """
     shares = np.full(values.size, 100 / max(values.size, 1))
     finite = np.isfinite(values)
     limit = np.abs(values[finite]).max(initial=0) or 1.0
@@ -118,19 +128,50 @@ def line(axes, xs, ys, number, count, label):
     )
 
 
-def set_scale(axes):
-    """A grid, and a logarithmic axis for values far apart."""
+def short_names(names):
+    """Names of weights, without what all of them begin and end with."""
+    paths = [name.split("/") for name in names]
+    if all(len(path) > 1 and path[-1] == "kernel" for path in paths):
+        paths = [path[:-1] for path in paths]
+    while all(len(path) > 1 and path[0] == paths[0][0] for path in paths):
+        paths = [path[1:] for path in paths]
+    return ["/".join(path) for path in paths]
+
+
+def title(axes, name, text):
+    """The name of a panel, in several lines if it is long, and a text."""
+    words = name.replace("/", "/ ")
+    lines = textwrap.wrap(words, TITLE_WIDTH, break_on_hyphens=False)
+    lines = [line.replace("/ ", "/") for line in lines]
+    axes.set_title("\n".join([*lines, text]), fontsize=8)
+
+
+def whole_numbers(axis):
+    """Ticks at whole numbers only, also where there is but one."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
+
+
+def set_scale(axes, from_zero):
+    """A grid, and a logarithmic axis for values far apart.
+
+    Args:
+        axes: The panel, with its lines.
+        from_zero: Whether another axis begins at zero.
+    """
     values = np.concatenate([x.get_ydata() for x in axes.lines] or [[]])
+    values = values[np.isfinite(values)]
     positive = values[values > 0]
-    if positive.size and positive.max() > WIDE * positive.min():
+    if positive.size and positive.max() > WIDE[from_zero] * positive.min():
         if np.all(values > 0):
             axes.set_yscale("log")
         else:
             # Linear down to zero, which a logarithm does not reach.
             axes.set_yscale("symlog", linthresh=positive.min())
             axes.set_ylim(bottom=0)
-    else:
+    elif from_zero:
         axes.set_ylim(bottom=0)
     axes.grid(color="0.9")
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=8)
+    axes.tick_params(labelsize=8, which="both")

@@ -7,28 +7,25 @@ A row is a dict: epoch, step, the name of the weight, and a number for each of
 import csv
 import json
 import os
-import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from keras_lab.files import replacing
+from keras_lab.names import parse_quantity
 from keras_lab.statistics import QUANTITIES
 
-__all__ = ["COLUMNS", "read_history", "read_trajectories", "write_history"]
+__all__ = ["CSV_COLUMNS", "read_history", "read_trajectories", "write_history"]
 
-COLUMNS = ("epoch", "step", "weight", *QUANTITIES)
+CSV_COLUMNS = ("epoch", "step", "weight", *QUANTITIES)
 EPOCHS, STEPS = "epochs trained", "steps trained"
-# `keras_lab.names.Part.quantity` backwards.
-LOG_NAME = re.compile(
-    rf"(.+)/(\w+_)?({'|'.join(QUANTITIES)})(_[a-z0-9]+)?",
-)
 
 
 def read_history(path) -> list[dict]:
     """The rows of a monitor's CSV."""
     with open(path, newline="", encoding="utf-8") as file:
         try:
-            header, *lines = csv.reader(file)
-            if tuple(header) != COLUMNS:
+            header, *lines = list(csv.reader(file)) or [[]]
+            if tuple(header) != CSV_COLUMNS:
                 raise ValueError(f"its columns are {header[:20]}")
             return [_row(line) for line in lines]
         except (ValueError, csv.Error) as error:
@@ -41,7 +38,7 @@ def write_history(path, rows) -> None:
     """Writes the rows as CSV, the whole file or nothing."""
     with replacing(path) as partial:
         with open(partial, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer = csv.DictWriter(file, CSV_COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
 
@@ -49,7 +46,9 @@ def write_history(path, rows) -> None:
 def _row(line):
     epoch, step, weight, *numbers = line
     if len(numbers) != len(QUANTITIES):
-        raise ValueError(f"a row has {len(line)} columns, not {len(COLUMNS)}")
+        raise ValueError(
+            f"a row has {len(line)} columns, not {len(CSV_COLUMNS)}"
+        )
     values = [None if text == "" else float(text) for text in numbers]
     return {
         "epoch": int(epoch),
@@ -63,24 +62,67 @@ def read_trajectories(source) -> tuple[dict, str]:
     """What was measured over a training, as lines to draw.
 
     Args:
-        source: The rows of a monitor, or the path of its CSV; or the path of a
-            JSON file of results with Keras' logs by epoch under `history`.
+        source: The rows of a monitor, or the path of its CSV; Keras' logs by
+            epoch, or the path of a JSON file that has them under `history`; or
+            an object that has either as its `history`.
 
     Returns:
         A dict from a pair, the quantity and the name of the weight, to the
         positions and the values of its line; and what the positions are.
     """
-    if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
-        if path.suffix == ".json":
-            return _lines_of_logs(path), EPOCHS
-        if path.suffix != ".csv":
-            raise ValueError(
-                "`source` must be a .csv file of a monitor, a .json file of "
-                f"results, or a monitor's history. Received: source='{path}'"
-            )
-        source = read_history(path)
-    return _lines_of_rows(source)
+    content = getattr(source, "history", source)
+    if isinstance(content, (str, os.PathLike)):
+        content = _read(Path(content))
+    if isinstance(content, Mapping):
+        lines, positions = _lines_of_logs(content, source), EPOCHS
+    elif isinstance(content, (list, tuple)):
+        lines, positions = _lines_of_rows(content)
+    else:
+        raise TypeError(
+            "`source` must be a monitor's history or its .csv file, or Keras' "
+            "logs or a .json file of results with them. "
+            f"Received: source={source!r}"
+        )
+    if not lines:
+        raise ValueError(_nothing_to_draw(content, source))
+    return lines, positions
+
+
+def _read(path):
+    if path.suffix == ".csv":
+        return read_history(path)
+    if path.suffix != ".json":
+        raise ValueError(
+            "`source` must be a .csv file of a monitor or a .json file of "
+            f"results. Received: source='{path}'"
+        )
+    try:
+        logs = json.loads(path.read_text(encoding="utf-8"))["history"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"'{path}' is not a JSON file with Keras' logs by epoch under "
+            f"`history`: {type(error).__name__} {error}"
+        ) from error
+    if not isinstance(logs, dict):
+        raise ValueError(
+            f"'{path}' must have Keras' logs by epoch under `history`, a dict "
+            f"of lists. Received: a {type(logs).__name__}"
+        )
+    return logs
+
+
+def _nothing_to_draw(content, source):
+    message = "There is nothing to draw: "
+    if isinstance(content, Mapping):
+        return message + (
+            "a picture needs lists by epoch under names such as "
+            "'dense_1/alpha', which a `BinaryMonitor` adds to Keras' logs. "
+            f"Received: the names {sorted(map(str, content))} in {source!r:.99}"
+        )
+    return message + (
+        "there is no row of a binary weight. "
+        f"Received: {source if content is not source else 'no rows'}"
+    )
 
 
 def _lines_of_rows(rows):
@@ -98,21 +140,22 @@ def _lines_of_rows(rows):
     return lines, STEPS if by_step else EPOCHS
 
 
-def _lines_of_logs(path):
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        logs = content["history"]
-        lines = {}
-        for key, values in logs.items():
-            match = LOG_NAME.fullmatch(key)
-            if match:
-                layer, before, quantity, gate = match.groups("")
-                epochs = range(1, len(values) + 1)
-                pair = (quantity, f"{layer}/{before}kernel{gate}")
-                lines[pair] = (list(epochs), [float(v) for v in values])
-        return lines
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"'{path}' is not a JSON file with Keras' logs by epoch under "
-            f"`history`: {type(error).__name__} {error}"
-        ) from error
+def _lines_of_logs(logs, source):
+    lines = {}
+    for key, values in logs.items():
+        pair = parse_quantity(str(key))
+        if pair is None:
+            continue
+        try:
+            # What was not recorded in an epoch is null.
+            known = [
+                (n, float(v)) for n, v in enumerate(values, 1) if v is not None
+            ]
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"'{key}' must be a list of numbers by epoch in {source!r:.99}."
+                f" Received: {values!r:.99}"
+            ) from error
+        if known:
+            lines[pair] = tuple(map(list, zip(*known)))
+    return lines

@@ -6,12 +6,14 @@ used several times is there once.
 """
 
 import dataclasses
+import re
 
 import keras
 
 from keras_lab.binary_weight import BinaryWeight, binary_weights
+from keras_lab.statistics import QUANTITIES
 
-__all__ = ["Part", "leaf_layers", "named_parts"]
+__all__ = ["Part", "leaf_layers", "named_parts", "parse_quantity"]
 
 # The gates that Keras stacks in a kernel, in its order: of an LSTM input,
 # forget, candidate and output; of a GRU update, reset and candidate.
@@ -65,6 +67,19 @@ class Part:
             shape[axis] = weight.shape[axis]
         alpha = alpha.reshape(shape)
         return alpha if self.gate is None else alpha[:, self.gate]
+
+
+def parse_quantity(entry: str) -> tuple[str, str] | None:
+    """`Part.quantity` backwards: the quantity and the `Part.name`.
+
+    `None` for an entry of the logs that is something else.
+    """
+    quantities = "|".join(QUANTITIES)
+    match = re.fullmatch(rf"(.+)/(\w+_)?({quantities})(_[a-z0-9]+)?", entry)
+    if match is None:
+        return None
+    layer, before, quantity, gate = match.groups("")
+    return quantity, f"{layer}/{before}kernel{gate}"
 
 
 def leaf_layers(model: keras.Model) -> dict[str, keras.Layer]:

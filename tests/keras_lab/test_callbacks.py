@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import keras_lab
 from keras_lab.callbacks import BinaryMonitor
-from keras_lab.history import COLUMNS, read_history
+from keras_lab.history import CSV_COLUMNS, read_history
 from keras_lab.statistics import QUANTITIES
 
 
@@ -330,7 +330,7 @@ def test_what_keras_and_the_csv_see(tmp_path):
         logged = list(csv.DictReader(file))
     with open(path) as file:
         rows = list(csv.DictReader(file))
-    assert tuple(rows[0]) == COLUMNS
+    assert tuple(rows[0]) == CSV_COLUMNS
     assert [row["weight"] for row in rows] == 2 * [
         "dense_1/kernel",
         "dense_2/kernel",
