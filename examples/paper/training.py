@@ -25,6 +25,7 @@ from examples.paper.schemes import SCHEMES
 from examples.paper.selection import select
 from keras_lab.binary_weight import binary_weights
 from keras_lab.datasets import Part
+from keras_lab.names import named_parts
 
 PARTS = ("train", "validation", "test")
 EVALUATION_BATCH = 500
@@ -178,8 +179,11 @@ def run(
     for epoch in range(first, epochs + 1):
         rate = recipe.learning_rate(scheme, epoch)
         record = _train_epoch(model, parts, plan.seed, epoch, rate, recipe)
+        record.update(_scales(model))
         for name, value in record.items():
-            result["history"].setdefault(name, []).append(value)
+            # What a run began without has no value in its first epochs.
+            values = result["history"].setdefault(name, [None] * (epoch - 1))
+            values.append(value)
         result["epochs_done"] = epoch
         result["selected"] = select(result["history"], recipe.task.measure)
         result["alpha"] = {
@@ -223,6 +227,15 @@ def _train_epoch(model, parts, seed, epoch, rate, recipe):
     record["train_seconds"] = round(trained - began, 2)
     record["seconds"] = round(time.monotonic() - began, 2)
     return record
+
+
+def _scales(model):
+    """The mean α of each binary weight, by its name in the logs."""
+    return {
+        part.quantity("alpha"): _finite(part.select_alpha(alpha).mean())
+        for part in named_parts(model)
+        for alpha in [part.weight.alpha.numpy()]
+    }
 
 
 class StepsLeft(keras.callbacks.Callback):

@@ -341,6 +341,21 @@ def test_an_interrupted_run_resumes_to_the_same_result(whole_run, begun):
         np.testing.assert_array_equal(array, expected[key])
 
 
+def test_a_run_from_before_alpha_was_recorded_goes_on(begun, whole_run):
+    checkpoint = begun / "mnist" / "lab2-3.checkpoint.npz"
+    with np.load(checkpoint) as file:
+        arrays = dict(file)
+    result = json.loads(arrays["result"].item())
+    for name in [n for n in result["history"] if n.endswith("alpha")]:
+        del result["history"][name]
+    np.savez(checkpoint, **{**arrays, "result": json.dumps(result)})
+    history, whole = tiny_run(begun)["history"], whole_run[1]["history"]
+    names = [name for name in whole if name.endswith("alpha")]
+    assert len(names) == 4
+    for name in names:
+        assert history[name] == [None, *whole[name][1:]]
+
+
 def test_a_result_says_all_there_is_to_know(whole_run):
     folder, result = whole_run
     written = json.loads((folder / "mnist" / "lab2-3.json").read_text())
@@ -358,6 +373,10 @@ def test_a_result_says_all_there_is_to_know(whole_run):
     assert len(written["history"]["seconds"]) == 4
     assert len(written["alpha"]) == 4
     assert all(0 < alpha < 1 for alpha in written["alpha"].values())
+    for path, alpha in written["alpha"].items():
+        # A line that `keras_lab.plots.trajectories` draws.
+        by_epoch = written["history"][path.partition("/")[2]]
+        assert len(by_epoch) == 4 and by_epoch[-1] == pytest.approx(alpha)
     session = written["sessions"][0]
     assert session["keras"] == keras.version()
     assert {"commit", "machine", "cores", "tensorflow"} <= set(session)
