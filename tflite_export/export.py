@@ -8,10 +8,17 @@ import numpy as np
 
 import keras_lab
 from keras_lab.binary_weight import binary_weights
-from tflite_export.convert import as_functional, convert, input_names
+from tflite_export.convert import convert
 from tflite_export.errors import NothingBinaryError, ValidationError
 from tflite_export.find import Kernel
 from tflite_export.plan import Format
+from tflite_export.prepare import (
+    as_functional,
+    compute_in_float32,
+    fixed_batch_size,
+    input_names,
+    output_names,
+)
 from tflite_export.report import ExportReport, describe
 from tflite_export.rewrite import rewrite
 from tflite_export.validate import agreement, interpreter_class, run
@@ -68,11 +75,9 @@ def export_tflite(
     format = check_format(format)
     _check_model(model)
     _check_batch_size(batch_size)
-    if batch_size is None and is_recurrent(model):
-        batch_size = 1
-    frozen = keras_lab.freeze(model, strict=False)
+    frozen = as_functional(keras_lab.freeze(model, strict=False))
     compute_in_float32(frozen)
-    frozen = as_functional(frozen)
+    batch_size = fixed_batch_size(frozen, batch_size)
     inputs, origin = _validation_inputs(frozen, validation_data)
 
     content = convert(frozen, batch_size)
@@ -94,30 +99,6 @@ def trained_kernels(model: keras.Model) -> list[Kernel]:
         )
         for weight in binary_weights(model.weights)
     ]
-
-
-def is_recurrent(layer) -> bool:
-    """Whether a model has a loop over time in it."""
-    if isinstance(layer, keras.layers.RNN):
-        return True
-    return any(map(is_recurrent, _parts(layer)))
-
-
-def compute_in_float32(layer) -> None:
-    """Ends mixed precision: TFLite does not compute in half precision."""
-    if isinstance(layer, keras.Layer) and layer.compute_dtype != "float32":
-        layer.dtype_policy = "float32"
-    for part in _parts(layer):
-        compute_in_float32(part)
-
-
-def _parts(layer):
-    """The layers of a model, and those inside of a wrapper or a loop."""
-    parts = [*getattr(layer, "layers", []), *getattr(layer, "cells", [])]
-    for name in ("layer", "forward_layer", "backward_layer", "cell"):
-        if isinstance(getattr(layer, name, None), keras.Layer):
-            parts.append(getattr(layer, name))
-    return parts
 
 
 def check_target(path) -> Path:
@@ -268,7 +249,7 @@ def predict(model: keras.Model, inputs: dict) -> dict:
         batches.append(keras.tree.flatten(model(batch, training=False)))
     return {
         name: np.concatenate([np.asarray(part) for part in parts])
-        for name, parts in zip(model.output_names, zip(*batches))
+        for name, parts in zip(output_names(model), zip(*batches))
     }
 
 

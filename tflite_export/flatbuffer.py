@@ -82,7 +82,7 @@ class FlatModel:
             builder.Finish(self.model.Pack(builder), b"TFL3")
         finally:
             self.model.buffers = buffers
-        return bytes(builder.Output())
+        return bytes(memoryview(builder.Bytes)[builder.Head() :])
 
     # Reading.
 

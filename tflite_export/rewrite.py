@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tflite_export.errors import NothingBinaryError, damage_as_error
+from tflite_export.errors import NothingBinaryError
 from tflite_export.find import Kernel, find_binary_constants
 from tflite_export.flatbuffer import FlatModel
 from tflite_export.metadata import Stored, write_metadata
@@ -47,21 +47,20 @@ def pack(content: bytes) -> bytes:
             "`pack` needs the content of a .tflite file as bytes. "
             f"Received: {type(content).__name__}"
         )
-    with damage_as_error("TFLite model"):
-        return rewrite(bytes(content), Format.PACKED)
+    return rewrite(FlatModel(bytes(content)), Format.PACKED)
 
 
 def rewrite(
-    content: bytes, format: Format, kernels: list[Kernel] = ()
+    model: FlatModel, format: Format, kernels: list[Kernel] = ()
 ) -> bytes:
     """Writes the binary weights of a float model in a format.
 
     Args:
-        content: The bytes of a `.tflite` file with float32 weights.
+        model: A model with float32 weights. It is changed.
         format: The format.
         kernels: What was trained, where it is known.
     """
-    model = FlatModel(content)
+    content = model.to_bytes()
     if format != Format.FLOAT:
         hoist_projections(model)
     constants = find_binary_constants(model, kernels)
@@ -72,9 +71,11 @@ def rewrite(
         )
     if format == Format.FLOAT:
         return content
+    float_bytes = len(content)
+    del content
     placements = plan(model, constants, format)
     stored = _apply(model, placements)
-    write_metadata(model, format, len(content), placements, stored)
+    write_metadata(model, format, float_bytes, placements, stored)
     return model.to_bytes()
 
 
