@@ -1,6 +1,7 @@
 """`export_tflite`: the pipeline from a Keras model to a file."""
 
 import os
+import warnings
 from pathlib import Path
 
 import keras
@@ -86,6 +87,12 @@ def export_tflite(
     _check_agreement(result, format, tolerance)
     report = describe(content, str(format), result)
     write_atomically(path, content)
+    if report.not_packed:
+        warnings.warn(
+            "These binary kernels are stored in 32 bits a weight: "
+            f"{', '.join(report.not_packed)}.",
+            stacklevel=2,
+        )
     return report
 
 

@@ -5,6 +5,7 @@ of a file, and adds the few verbs that a transformation needs. Tensors and
 operators are named by their number in their subgraph, as in the file.
 """
 
+import math
 import os
 from pathlib import Path
 
@@ -49,6 +50,7 @@ NUMPY_TYPES = {
 # Bits of an element; several share a byte.
 LOW_BIT_TYPES = {"INT4": 4, "INT2": 2}
 ALIGNMENT = 16
+MOST_ELEMENTS = 1 << 48
 
 
 class FlatModel:
@@ -278,6 +280,11 @@ class FlatModel:
             raise InvalidModelError(
                 "Damaged TFLite model: a tensor of an unknown type. "
                 f"Received: type {tensor.type}"
+            )
+        if math.prod(max(n, 1) for n in shape_of(tensor)) > MOST_ELEMENTS:
+            raise InvalidModelError(
+                "Damaged TFLite model: a tensor larger than any memory. "
+                f"Received: shape {shape_of(tensor)}"
             )
         size = self.bytes_on_disk(tensor)
         name = TYPES[tensor.type]

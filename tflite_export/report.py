@@ -23,7 +23,7 @@ from tflite_export.flatbuffer import (
     read_content,
     shape_of,
 )
-from tflite_export.metadata import read_metadata, read_packed
+from tflite_export.metadata import packed_weights, read_metadata
 from tflite_export.validate import Agreement
 
 __all__ = ["ExportReport", "LayerRow", "inspect"]
@@ -71,6 +71,7 @@ class ExportReport:
         operators: How many operators there are of each name.
         agreement: How far the outputs are from those of Keras; `None` where
             that was not compared.
+        not_packed: The paths of binary kernels that are stored as float32.
     """
 
     format: str | None
@@ -80,6 +81,7 @@ class ExportReport:
     expected_ram_bytes: int
     operators: dict
     agreement: Agreement | None = None
+    not_packed: tuple = ()
 
     def to_json(self) -> str:
         """The report as JSON text."""
@@ -104,6 +106,10 @@ class ExportReport:
             f"{'note':<14}{layer}: in float32, {note}"
             for layer, note in notes
             if note
+        ]
+        lines += [
+            f"{'not packed':<14}{path}: its kernel is stored as float32"
+            for path in self.not_packed
         ]
         if self.format:
             lines.insert(0, f"format {self.format}\n")
@@ -133,12 +139,14 @@ def describe(
     """The report on a file's content, of a format that it may not name."""
     model = FlatModel(content)
     metadata = read_metadata(model)
-    rows = _binary_rows(content, model, metadata) if metadata else []
-    entries = metadata["weights"] if metadata else []
-    float_bytes = None
-    rows += _other_rows(model, {tuple(entry["signs"]) for entry in entries})
+    rows, described, float_bytes, not_packed = [], set(), None, []
     if metadata:
-        format, float_bytes = metadata["format"], metadata["float_bytes"]
+        format = metadata["format"]
+        float_bytes = metadata["float_bytes"]
+        not_packed = metadata["not_packed"]
+        rows = _binary_rows(model, metadata)
+        described = {tuple(entry["signs"]) for entry in metadata["weights"]}
+    rows += _other_rows(model, described)
     if float_bytes is None:
         more = sum(4 * row.weights - row.bytes for row in rows)
         float_bytes = len(content) + more
@@ -150,12 +158,14 @@ def describe(
         expected_ram_bytes=expected_ram(model),
         operators=_operators(model),
         agreement=agreement,
+        not_packed=tuple(not_packed),
     )
 
 
-def _binary_rows(content, model, metadata):
+def _binary_rows(model, metadata):
     rows = []
-    alphas = {weight.path: weight.alpha for weight in read_packed(content)}
+    weights = packed_weights(model, metadata)
+    alphas = {weight.path: weight.alpha for weight in weights}
     for entry in metadata["weights"]:
         subgraph, number = entry["signs"]
         size = model.bytes_on_disk(model.subgraphs[subgraph].tensors[number])

@@ -42,6 +42,8 @@ def pack_signs(signs) -> np.ndarray:
 
 def unpack_signs(indices, shape) -> np.ndarray:
     """The signs that `pack_signs` packed, ±1 as int8."""
+    if indices.dtype != np.int16 or np.any(indices < 0):
+        raise ValueError("sign bits that are not non-negative INT16")
     table = _table(SIGNS_PER_INDEX, -1, np.int8)
     return table[indices].reshape(-1)[: int(np.prod(shape))].reshape(shape)
 
