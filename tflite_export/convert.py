@@ -9,7 +9,12 @@ import numpy as np
 
 from tflite_export.errors import ConversionError
 from tflite_export.flatbuffer import FlatModel, inputs_of
-from tflite_export.prepare import input_names, layers_of, output_names
+from tflite_export.prepare import (
+    channels_first_note,
+    input_names,
+    layers_of,
+    output_names,
+)
 
 __all__ = ["convert"]
 
@@ -157,7 +162,7 @@ def _explained(error, model, function, batch_size):
         message += f", in {', '.join(layers)}"
     if batch_size is None and any("TensorList" in name for name in types):
         message += ". A loop over time needs a fixed `batch_size`"
-    return ConversionError(message + ".")
+    return ConversionError(f"{message}.{channels_first_note(model)}")
 
 
 def _layer_of(operation):

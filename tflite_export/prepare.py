@@ -4,6 +4,7 @@ import keras
 
 __all__ = [
     "as_functional",
+    "channels_first_note",
     "compute_in_float32",
     "fixed_batch_size",
     "input_names",
@@ -17,6 +18,18 @@ __all__ = [
 def layers_of(model: keras.Model) -> list:
     """All layers of a model, those inside of models and wrappers included."""
     return list(model._flatten_layers(include_self=False, recursive=True))
+
+
+def channels_first_note(model: keras.Model) -> str:
+    """A sentence on layers that TFLite may not have, or nothing."""
+    names = [
+        f"'{layer.name}'"
+        for layer in layers_of(model)
+        if getattr(layer, "data_format", None) == "channels_first"
+    ]
+    if not names:
+        return ""
+    return f" Of data_format='channels_first': {', '.join(names)}."
 
 
 def as_functional(model: keras.Model) -> keras.Model:
