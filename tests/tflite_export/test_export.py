@@ -530,6 +530,8 @@ def test_pack_and_readers_name_what_they_received():
         tflite_export.inspect(3)
     with pytest.raises(FileNotFoundError, match="Received: 'absent"):
         tflite_export.read_packed("absent.tflite")
+    with pytest.raises(IsADirectoryError, match=r"Received: '\.'"):
+        tflite_export.inspect(".")
 
 
 def test_a_dynamic_batch_is_kept_where_there_is_no_loop(reports, classifier):

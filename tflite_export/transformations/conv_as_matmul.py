@@ -7,7 +7,8 @@ matrices. So the patches are laid side by side, tap by tap, and multiplied.
 
 import numpy as np
 
-from tflite_export.flatbuffer import FlatModel, inputs_of, shape_of
+from tflite_export.flatbuffer import FlatModel, inputs_of
+from tflite_export.tflite_schema import shape_of
 from tflite_export.transformations.convolution import (
     has_fixed_size,
     is_grouped,

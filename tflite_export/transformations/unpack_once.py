@@ -14,7 +14,9 @@ is computed.
 import numpy as np
 
 from tflite_export.find import BinaryConstant
-from tflite_export.flatbuffer import FlatModel, quantization, shape_of
+from tflite_export.flatbuffer import FlatModel
+from tflite_export.serialize import quantization
+from tflite_export.tflite_schema import shape_of
 from tflite_export.transformations.pass_into_loop import (
     loop_of,
     pass_into_loop,
