@@ -62,13 +62,15 @@ def export_tflite(
         model: A built Keras model with binary layers.
         path: Where to write, ending in `.tflite`. A file that is there already
             is replaced.
-        format: `"packed"`, 1 bit a weight, int8 arithmetic; `"packed_float"`,
-            1 bit a weight, float arithmetic; `"fast"`, native low-bit
-            constants, int8 arithmetic; `"float"`, float32.
-        batch_size: A fixed batch size. `None` is any batch size, and 1 for a
-            model with recurrent layers, which cannot leave it open.
+        format: `"packed"`, 1 bit a weight, int8 arithmetic, but float for
+            convolutions; `"packed_float"`, 1 bit a weight, float arithmetic;
+            `"fast"`, native low-bit constants, int8 arithmetic; `"float"`,
+            float32.
+        batch_size: A fixed batch size. `None` is the one of the model's inputs;
+            where they leave it open any, but 1 for a model with recurrent
+            layers, which cannot leave it open.
         validation_data: Inputs to compare with Keras on: an array, or for
-            several inputs a list or a dict of arrays, as the model takes them.
+            several inputs a list of arrays, or a dict by the inputs' names.
             Defaults to random numbers.
         tolerance: The largest ‖y' − y‖ / ‖y‖ to accept. Defaults to 0.001 for
             float arithmetic and 0.1 for int8.
