@@ -127,15 +127,15 @@ def test_a_scale_of_its_inputs_leaves_a_dense_layer_binary(case):
 
 
 @keras.saving.register_keras_serializable("tests")
-class MatrixInverse(layers.Layer):
+class Volume(layers.Layer):
     def call(self, x):
-        return keras.ops.inv(x)
+        return x * keras.ops.reshape(keras.ops.det(x), (-1, 1, 1))
 
 
 def test_the_layer_of_a_missing_operator_is_named_whatever_its_name(tmp_path):
-    # Keras' scope of the layer "inverse" is "inverse_1" in the graph.
-    parts = [layers.ReLU(name="inverse_1"), MatrixInverse(name="inverse_2")]
-    inner = [keras.Input((4, 4)), MatrixInverse(name="inverse")]
+    # Keras' scope of the layer "volume" is "volume_1" in the graph.
+    parts = [layers.ReLU(name="volume_1"), Volume(name="volume_2")]
+    inner = [keras.Input((4, 4)), Volume(name="volume")]
     model = keras.Sequential(
         [
             keras.Input((4, 4)),
@@ -144,7 +144,7 @@ def test_the_layer_of_a_missing_operator_is_named_whatever_its_name(tmp_path):
             keras.Sequential(inner, name="inner_7"),
         ]
     )
-    named = "in layer 'inverse', layer 'inverse_2'."
+    named = "in layer 'volume', layer 'volume_2'."
     with pytest.raises(ConversionError, match=named):
         export_tflite(model, tmp_path / "m.tflite")
 
