@@ -82,26 +82,32 @@ NETWORKS = {
 
 
 def export(networks, folder):
-    """Writes the files, and times the export of each."""
-    from tflite_export import export_tflite
-
+    """Writes each file in a process of its own, and measures that."""
     rows = {}
     for network in networks:
-        model = NETWORKS[network]()
         for format in FORMATS:
-            start = time.perf_counter()
-            report = export_tflite(
-                model, folder / f"{network}-{format}.tflite", format
-            )
-            rows[network, format] = {
-                "network": network,
-                "format": format,
-                "file_bytes": report.file_bytes,
-                "export_seconds": time.perf_counter() - start,
-                "max_error": report.agreement.max_error,
-            }
+            path = str(folder / f"{network}-{format}.tflite")
+            rows[network, format] = run_child("export", network, format, path)
             print(f"exported {network}, {format}", flush=True)
     return rows
+
+
+def child_export(network, format, path):
+    """Writes one file: seconds, and the most memory that the export added."""
+    from tflite_export import export_tflite
+
+    model = NETWORKS[network]()
+    before = memory("VmRSS")
+    start = time.perf_counter()
+    report = export_tflite(model, path, format)
+    return {
+        "network": network,
+        "format": format,
+        "file_bytes": report.file_bytes,
+        "export_seconds": time.perf_counter() - start,
+        "export_memory_bytes": memory("VmHWM") - before,
+        "max_error": report.agreement.max_error,
+    }
 
 
 def load(path, threads):
@@ -116,10 +122,10 @@ def load(path, threads):
     return interpreter
 
 
-def private_memory():
-    """Bytes of this process that are not pages of a file."""
+def memory(kind):
+    """Bytes of this process: RssAnon are those that are not of a file."""
     for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
+        if line.startswith(f"{kind}:"):
             return 1024 * int(line.split()[1])
     raise RuntimeError("The system does not tell the memory of a process.")
 
@@ -128,13 +134,13 @@ def child_alone(path, threads):
     """Load time and memory of one model."""
     from ai_edge_litert import interpreter  # noqa: F401, not to be timed
 
-    before = private_memory()
+    before = memory("RssAnon")
     start = time.perf_counter()
     model = load(path, threads)
     seconds = time.perf_counter() - start
     for _ in range(3):
         model.invoke()
-    return {"load_seconds": seconds, "bytes": private_memory() - before}
+    return {"load_seconds": seconds, "bytes": memory("RssAnon") - before}
 
 
 def child_turns(paths, threads, seconds):
@@ -225,6 +231,18 @@ def table(rows):
     return "\n".join(lines)
 
 
+def export_table(rows):
+    lines = ["| network | format | export | memory |", "|---|---|---|---|"]
+    for row in rows:
+        if row["threads"] == THREADS[0]:
+            lines.append(
+                f"| {row['network']} | {row['format']} "
+                f"| {row['export_seconds']:.1f} s "
+                f"| {row['export_memory_bytes'] / 1e6:.0f} MB |"
+            )
+    return "\n".join(lines)
+
+
 def cpu_features():
     words = set(Path("/proc/cpuinfo").read_text().split())
     return [feature for feature in FEATURES if feature in words]
@@ -251,12 +269,17 @@ def main(argv=None):
     arguments = parse(argv)
     if arguments.child:
         task, *values = json.loads(arguments.child)
-        tasks = {"alone": child_alone, "turns": child_turns}
+        tasks = {
+            "export": child_export,
+            "alone": child_alone,
+            "turns": child_turns,
+        }
         print(json.dumps(tasks[task](*values)))
         return
     with tempfile.TemporaryDirectory() as folder:
         rows = measure(arguments.networks, Path(folder), arguments)
     print("\n" + table(rows))
+    print("\n" + export_table(rows))
     environment = {
         **harness.environment(),
         "ai-edge-litert": importlib.metadata.version("ai-edge-litert"),

@@ -5,6 +5,7 @@ which the Keras layer of the same name takes the place of every layer of
 keras_lab, also inside a wrapper. Then each kernel becomes ŵ.
 """
 
+import functools
 import random
 
 import keras
@@ -120,7 +121,16 @@ class Rebuilder:
             # An operation, such as a product.
             return type(layer).from_config(layer.get_config())
         config = self.new_config(layer)
-        new = keras.saving.deserialize_keras_object(config, safe_mode=False)
+        try:
+            new = keras.saving.deserialize_keras_object(config, safe_mode=False)
+        except TypeError as error:
+            raise ValueError(
+                f"'{layer.name}' cannot be rebuilt from its config. Register "
+                "its class with `keras.saving.register_keras_serializable`, "
+                "and give it a `get_config` of all arguments; or write a model "
+                "as a functional one. Received: an object of type "
+                f"{type(layer).__name__}"
+            ) from error
         self.pairs.append((layer, new))
         return new
 
@@ -167,8 +177,14 @@ def _new_inputs(model):
 
 def is_functional(layer):
     """Whether it is a model made of inputs and outputs."""
+    return isinstance(layer, _functional_class())
+
+
+@functools.cache
+def _functional_class():
+    # Keras does not export it.
     tensor = keras.Input(())
-    return isinstance(layer, type(keras.Model(tensor, tensor)))
+    return type(keras.Model(tensor, tensor))
 
 
 def _forward_values(layer):

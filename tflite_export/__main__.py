@@ -101,7 +101,7 @@ def _load_inputs(path, model):
         return None
     import numpy as np
 
-    from tflite_export.convert import as_functional, input_names
+    from tflite_export.prepare import as_functional, input_names
 
     try:
         content = np.load(path, allow_pickle=False)

@@ -1,16 +1,28 @@
 """From a Keras model to a float `.tflite` file of built-in operators."""
 
+import contextlib
+import functools
 import re
 
 import keras
+import numpy as np
 
 from tflite_export.errors import ConversionError
-from tflite_export.flatbuffer import FlatModel
+from tflite_export.flatbuffer import FlatModel, inputs_of
+from tflite_export.prepare import (
+    channels_first_note,
+    input_names,
+    layers_of,
+    output_names,
+)
 
-__all__ = ["as_functional", "convert", "input_names"]
+__all__ = ["convert"]
+
+# max(x, LOWEST) is x: an operator that does nothing.
+LOWEST = np.finfo(np.float32).min
 
 
-def convert(model: keras.Model, batch_size: int | None = None) -> bytes:
+def convert(model: keras.Model, batch_size: int | None = None) -> FlatModel:
     """The model as a TFLite flatbuffer with float weights.
 
     The signature is `serving_default`; its inputs and outputs have Keras'
@@ -22,21 +34,18 @@ def convert(model: keras.Model, batch_size: int | None = None) -> bytes:
     """
     import tensorflow as tf
 
-    names = input_names(model)
-    specs = [
-        tf.TensorSpec((batch_size, *tensor.shape[1:]), tensor.dtype, name)
-        for name, tensor in zip(names, model.inputs)
-    ]
-
-    @tf.function(autograph=False, input_signature=specs)
-    def serve(*inputs):
-        inputs = keras.tree.pack_sequence_as(model.input, inputs)
-        return keras.tree.flatten(model(inputs, training=False))
-
-    function = serve.get_concrete_function()
-    # Without an object that owns them, the variables become constants.
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([function])
+    module = tf.Module()
+    module.serve = _serving_function(model, batch_size)
+    with _calls_marked(model):
+        function = module.serve.get_concrete_function()
+    module.weights = function.variables
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(
+        [function], module
+    )
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    # The weights are to be constants.
+    converter.experimental_enable_resource_variables = False
+    converter.exclude_conversion_metadata = True
     try:
         content = converter.convert()
     except Exception as error:
@@ -45,19 +54,106 @@ def convert(model: keras.Model, batch_size: int | None = None) -> bytes:
             raise
         raise _explained(error, model, function, batch_size) from error
     flat = FlatModel(content)
-    flat.set_signature(names, model.output_names)
-    return flat.to_bytes()
+    _remove_barriers(flat)
+    _name_inputs_and_outputs(flat, model)
+    return flat
+
+
+def _serving_function(model, batch_size):
+    import tensorflow as tf
+
+    specs = [
+        tf.TensorSpec((batch_size, *tensor.shape[1:]), tensor.dtype, name)
+        for name, tensor in zip(_numbered("input", model.inputs), model.inputs)
+    ]
+
+    @tf.function(autograph=False, input_signature=specs)
+    def serve(*inputs):
+        inputs = keras.tree.pack_sequence_as(model.input, inputs)
+        outputs = keras.tree.flatten(model(inputs, training=False))
+        return dict(zip(_numbered("output", outputs), outputs))
+
+    return serve
+
+
+def _numbered(name, parts):
+    return [f"{name}_{number}" for number in range(len(parts))]
+
+
+@contextlib.contextmanager
+def _calls_marked(model):
+    """Has every layer called by `_marked_call`."""
+    layers = layers_of(model)
+    for layer in layers:
+        layer.call = functools.partial(_marked_call, layer, layer.call)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.call
+
+
+def _marked_call(layer, call, *args, **kwargs):
+    """Calls a layer so that its operations are known by its name and a dot.
+
+    Keras has a scope of that name too, but TensorFlow appends numbers to it.
+
+    A scale of each input of a Dense layer, such as a batch norm before it, the
+    converter would fold into the kernel, which were no longer binary. It does
+    not fold across an operator that it knows nothing about.
+    """
+    import tensorflow as tf
+
+    with tf.name_scope(f"{layer.name}."):
+        if isinstance(layer, keras.layers.Dense) and args:
+            args = (tf.maximum(args[0], LOWEST), *args[1:])
+        return call(*args, **kwargs)
+
+
+def _remove_barriers(flat):
+    for subgraph in flat.subgraphs:
+        barriers = [
+            operator
+            for operator in subgraph.operators
+            if _is_barrier(flat, subgraph, operator)
+        ]
+        for barrier in barriers:
+            subgraph.operators.remove(barrier)
+            for operator in subgraph.operators:
+                through = operator.inputs == barrier.outputs[0]
+                operator.inputs[through] = barrier.inputs[0]
+
+
+def _is_barrier(flat, subgraph, operator):
+    if flat.operator_name(operator) != "MAXIMUM":
+        return False
+    if operator.outputs[0] in subgraph.outputs:
+        return False
+    lowest = flat.constant(subgraph.tensors[inputs_of(operator)[1]])
+    return lowest is not None and np.all(lowest == LOWEST)
+
+
+def _name_inputs_and_outputs(flat, model):
+    """Gives them Keras' names, and Keras' order."""
+    main = flat.subgraphs[0]
+    inputs, outputs = flat.signature()
+    main.inputs, main.outputs = (
+        np.array([tensors[n] for n in _numbered(name, tensors)], np.int32)
+        for name, tensors in (("input", inputs), ("output", outputs))
+    )
+    flat.set_signature(input_names(model), output_names(model))
 
 
 def _explained(error, model, function, batch_size):
     """The converter's error in terms of the model."""
     types = sorted(set(re.findall(r"error: 'tf\.(\w+)' op", str(error))))
-    names = [
-        operation.name
-        for operation in function.graph.get_operations()
-        if operation.type in types
-    ]
-    layers = sorted({_layer_of(name, model) for name in names})
+    graph = function.graph.as_graph_def()
+    nodes = [*graph.node]
+    for body in graph.library.function:
+        nodes += body.node_def
+    layers = sorted(
+        {_layer_of(node.name) for node in nodes if node.op in types}
+    )
     message = (
         f"Model '{model.name}' needs operators that the stock TFLite runtime "
         f"does not have: {', '.join(types) or 'see the error above'}"
@@ -66,42 +162,10 @@ def _explained(error, model, function, batch_size):
         message += f", in {', '.join(layers)}"
     if batch_size is None and any("TensorList" in name for name in types):
         message += ". A loop over time needs a fixed `batch_size`"
-    return ConversionError(message + ".")
+    return ConversionError(f"{message}.{channels_first_note(model)}")
 
 
-def _layer_of(operation, model):
-    """The layer that an operation's name belongs to.
-
-    TensorFlow appends numbers to the names of layers that are called again.
-    """
-    parts = [re.sub(r"_\d+$", "", part) for part in operation.split("/")]
-    for layer in model.layers:
-        if re.sub(r"_\d+$", "", layer.name) in parts:
-            return f"layer '{layer.name}'"
-    return f"'{operation}'"
-
-
-def as_functional(model: keras.Model) -> keras.Model:
-    """A Sequential or functional model as a functional one."""
-    if isinstance(model, keras.Sequential):
-        return keras.Model(model.inputs[0], model.outputs[0], name=model.name)
-    if not getattr(model, "inputs", None):
-        raise ConversionError(
-            f"Model '{model.name}' does not name its inputs: only Sequential "
-            "and functional models can be exported. Received: a model of type "
-            f"{type(model).__name__}"
-        )
-    return model
-
-
-def input_names(model: keras.Model) -> list[str]:
-    """The name of each input, in the order of `model.inputs`."""
-    layers = [
-        layer
-        for layer in model.layers
-        if isinstance(layer, keras.layers.InputLayer)
-    ]
-    return [
-        next(layer.name for layer in layers if layer.output is tensor)
-        for tensor in model.inputs
-    ]
+def _layer_of(operation):
+    """The innermost layer that an operation's name belongs to."""
+    layers = re.findall(r"([^/]+)\.(?:_\d+)?/", operation)
+    return f"layer '{layers[-1]}'" if layers else f"'{operation}'"

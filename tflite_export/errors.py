@@ -39,6 +39,7 @@ def damage_as_error(what: str):
         ArithmeticError,
         AttributeError,
         LookupError,
+        RecursionError,
         TypeError,
         ValueError,
         struct.error,

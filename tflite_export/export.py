@@ -1,29 +1,46 @@
 """`export_tflite`: the pipeline from a Keras model to a file."""
 
+import warnings
+
 import keras
 import numpy as np
 
 import keras_lab
 from keras_lab.binary_weight import binary_weights
-from keras_lab.checks import check_is_model, no_weights_yet, nothing_binary
 from keras_lab.files import check_target, replacing
-from tflite_export.convert import as_functional, convert, input_names
-from tflite_export.errors import NothingBinaryError, ValidationError
+from tflite_export.checks import (
+    check_batch_size,
+    check_model,
+    check_tolerance,
+    validation_inputs,
+)
+from tflite_export.convert import convert
+from tflite_export.errors import ConversionError, ValidationError
 from tflite_export.find import Kernel
 from tflite_export.plan import Format
+from tflite_export.prepare import (
+    as_functional,
+    channels_first_note,
+    compute_in_float32,
+    fixed_batch_size,
+    input_names,
+    output_names,
+)
 from tflite_export.report import ExportReport, describe
 from tflite_export.rewrite import rewrite
-from tflite_export.validate import agreement, interpreter_class, run
+from tflite_export.validate import (
+    MOST_SAMPLES,
+    agreement,
+    interpreter_class,
+    run,
+)
 
 __all__ = ["export_tflite"]
 
 SUFFIX = ".tflite"
-# Random inputs: how many, and the length of an axis that is left open.
-RANDOM_SAMPLES, RANDOM_SIZE = 8, 16
-BATCH_SIZE = 256
 # ‖y' − y‖ / ‖y‖. Float arithmetic differs in the order of summation; int8
 # arithmetic rounds the activations of each layer to 8 bits.
-TOLERANCES = {True: 1e-3, False: 0.1}
+FLOAT_TOLERANCE, INT8_TOLERANCE = 1e-3, 0.1
 
 
 def export_tflite(
@@ -44,13 +61,15 @@ def export_tflite(
         model: A built Keras model with binary layers.
         path: Where to write, ending in `.tflite`. A file that is there already
             is replaced.
-        format: `"packed"`, 1 bit a weight, int8 arithmetic; `"packed_float"`,
-            1 bit a weight, float arithmetic; `"fast"`, native low-bit
-            constants, int8 arithmetic; `"float"`, float32.
-        batch_size: A fixed batch size. `None` is any batch size, and 1 for a
-            model with recurrent layers, which cannot leave it open.
+        format: `"packed"`, 1 bit a weight, int8 arithmetic, but float for
+            convolutions; `"packed_float"`, 1 bit a weight, float arithmetic;
+            `"fast"`, native low-bit constants, int8 arithmetic; `"float"`,
+            float32.
+        batch_size: A fixed batch size. `None` is the one of the model's inputs;
+            where they leave it open any, but 1 for a model with recurrent
+            layers, which cannot leave it open.
         validation_data: Inputs to compare with Keras on: an array, or for
-            several inputs a list or a dict of arrays, as the model takes them.
+            several inputs a list of arrays, or a dict by the inputs' names.
             Defaults to random numbers.
         tolerance: The largest ‖y' − y‖ / ‖y‖ to accept. Defaults to 0.001 for
             float arithmetic and 0.1 for int8.
@@ -65,22 +84,29 @@ def export_tflite(
     """
     path = check_target("path", path, (SUFFIX,))
     format = check_format(format)
-    _check_model(model)
-    _check_batch_size(batch_size)
-    if batch_size is None and is_recurrent(model):
-        batch_size = 1
-    frozen = keras_lab.freeze(model, strict=False)
+    check_model(model)
+    check_batch_size(batch_size)
+    check_tolerance(tolerance)
+    frozen = as_functional(keras_lab.freeze(model, strict=False))
     compute_in_float32(frozen)
-    frozen = as_functional(frozen)
-    inputs, origin = _validation_inputs(frozen, validation_data)
+    batch_size = fixed_batch_size(frozen, batch_size)
+    inputs, origin = validation_inputs(frozen, validation_data)
+    expected = _expected(frozen, inputs, origin)
 
-    content = convert(frozen, batch_size)
-    content = rewrite(content, format, trained_kernels(model))
-    result = _compare(frozen, content, inputs, origin)
+    content = rewrite(
+        convert(frozen, batch_size), format, trained_kernels(model)
+    )
+    result = _compare(expected, content, inputs, origin)
     _check_agreement(result, format, tolerance)
     report = describe(content, str(format), result)
     with replacing(path) as partial:
         partial.write_bytes(content)
+    if report.not_packed:
+        warnings.warn(
+            "These binary kernels are stored in 32 bits a weight: "
+            f"{', '.join(report.not_packed)}.",
+            stacklevel=2,
+        )
     return report
 
 
@@ -96,30 +122,6 @@ def trained_kernels(model: keras.Model) -> list[Kernel]:
     ]
 
 
-def is_recurrent(layer) -> bool:
-    """Whether a model has a loop over time in it."""
-    if isinstance(layer, keras.layers.RNN):
-        return True
-    return any(map(is_recurrent, _parts(layer)))
-
-
-def compute_in_float32(layer) -> None:
-    """Ends mixed precision: TFLite does not compute in half precision."""
-    if isinstance(layer, keras.Layer) and layer.compute_dtype != "float32":
-        layer.dtype_policy = "float32"
-    for part in _parts(layer):
-        compute_in_float32(part)
-
-
-def _parts(layer):
-    """The layers of a model, and those inside of a wrapper or a loop."""
-    parts = [*getattr(layer, "layers", []), *getattr(layer, "cells", [])]
-    for name in ("layer", "forward_layer", "backward_layer", "cell"):
-        if isinstance(getattr(layer, name, None), keras.Layer):
-            parts.append(getattr(layer, name))
-    return parts
-
-
 def check_format(format) -> Format:
     """The format that a name means."""
     try:
@@ -131,85 +133,17 @@ def check_format(format) -> Format:
         ) from None
 
 
-def _check_model(model):
-    check_is_model(model)
-    if not model.built:
-        raise ValueError(no_weights_yet(model))
-    if not any(map(_may_be_binary, model.weights)):
-        raise NothingBinaryError(nothing_binary(model))
-
-
-def _may_be_binary(weight):
-    if binary_weights([weight]):
-        return True
-    if len(weight.shape) < 2:
-        return False
-    return np.unique(np.abs(weight.numpy())).size <= max(weight.shape)
-
-
-def _check_batch_size(batch_size):
-    valid = isinstance(batch_size, (int, np.integer)) and batch_size >= 1
-    if batch_size is not None and (isinstance(batch_size, bool) or not valid):
-        raise ValueError(
-            "`batch_size` must be None or a positive integer. "
-            f"Received: batch_size={batch_size!r}"
-        )
-
-
-def _validation_inputs(model, data):
-    """Arrays by the name of the input, and where they come from."""
-    names = input_names(model)
-    if data is None:
-        rng = np.random.default_rng(0)
-        arrays = [_random_input(rng, tensor) for tensor in model.inputs]
-        return dict(zip(names, arrays)), "random"
-    arrays = [np.asarray(array) for array in keras.tree.flatten(data)]
-    received = [array.shape for array in arrays]
-    expected = [tuple(tensor.shape) for tensor in model.inputs]
-    if (
-        len(received) != len(expected)
-        or not all(map(_fits, received, expected))
-        or len({shape[0] for shape in received}) != 1
-        or received[0][0] == 0
-    ):
-        raise ValueError(
-            f"`validation_data` must have the shapes {expected}. "
-            f"Received: {received}"
-        )
-    arrays = [
-        array.astype(tensor.dtype)
-        for array, tensor in zip(arrays, model.inputs)
-    ]
-    if not all(np.all(np.isfinite(array)) for array in arrays):
-        raise ValueError("`validation_data` has a NaN or an infinite number.")
-    return dict(zip(names, arrays)), "given"
-
-
-def _random_input(rng, tensor):
-    shape = [
-        RANDOM_SAMPLES,
-        *(size or RANDOM_SIZE for size in tensor.shape[1:]),
-    ]
-    if keras.backend.is_float_dtype(tensor.dtype):
-        return rng.normal(size=shape).astype(tensor.dtype)
-    return rng.integers(0, 2, shape).astype(tensor.dtype)
-
-
-def _fits(received, expected):
-    return len(received) == len(expected) and all(
-        size in (None, received[axis])
-        for axis, size in enumerate(expected)
-        if axis > 0
-    )
-
-
-def _compare(model, content, inputs, origin):
+def _expected(model, inputs, origin):
     expected = predict(model, inputs)
     if not all(np.all(np.isfinite(y)) for y in expected.values()):
         raise ValidationError(
             f"Model '{model.name}' itself has a NaN or an infinite number in "
             f"its outputs, for {origin} inputs."
         )
+    return expected
+
+
+def _compare(expected, content, inputs, origin):
     _, runtime = interpreter_class()
     try:
         actual = run(content, inputs)
@@ -227,27 +161,42 @@ def _compare(model, content, inputs, origin):
 
 def predict(model: keras.Model, inputs: dict) -> dict:
     """A functional model's outputs by name."""
-    arrays = [inputs[name] for name in input_names(model)]
-    samples = len(arrays[0])
+    import tensorflow as tf
+
     batches = []
-    for start in range(0, samples, BATCH_SIZE):
-        batch = [array[start : start + BATCH_SIZE] for array in arrays]
+    for start in range(0, len(next(iter(inputs.values()))), MOST_SAMPLES):
+        batch = [
+            inputs[name][start : start + MOST_SAMPLES]
+            for name in input_names(model)
+        ]
         batch = keras.tree.pack_sequence_as(model.input, batch)
-        batches.append(keras.tree.flatten(model(batch, training=False)))
+        try:
+            outputs = model(batch, training=False)
+        except tf.errors.OpError as error:
+            raise ConversionError(
+                f"TensorFlow cannot run model '{model.name}' on this machine."
+                f"{channels_first_note(model)} {error}"
+            ) from error
+        batches.append(keras.tree.flatten(outputs))
     return {
         name: np.concatenate([np.asarray(part) for part in parts])
-        for name, parts in zip(model.output_names, zip(*batches))
+        for name, parts in zip(output_names(model), zip(*batches))
     }
 
 
 def _check_agreement(result, format, tolerance):
     if tolerance is None:
-        tolerance = TOLERANCES[format.is_exact]
-    if not result.relative_error <= tolerance:
-        raise ValidationError(
-            "The exported model disagrees with Keras on "
-            f"{result.samples} {result.data} inputs: the relative error is "
-            f"{result.relative_error:.3g}, the tolerance {tolerance:g}. "
-            "Check it on real inputs with `validation_data`, or choose the "
-            f"format 'packed_float'. Received: format='{format}'"
-        )
+        tolerance = FLOAT_TOLERANCE if format.is_exact else INT8_TOLERANCE
+    if result.relative_error <= tolerance:
+        return
+    advice = "Check it on real inputs with `validation_data`, or "
+    if format.is_exact:
+        advice += "accept the error with a larger `tolerance`"
+    else:
+        advice += "choose the format 'packed_float'"
+    raise ValidationError(
+        f"The exported model disagrees with Keras on {result.samples} "
+        f"{result.data} inputs: the relative error is "
+        f"{result.relative_error:.3g}, the tolerance {tolerance:g}. {advice}. "
+        f"Received: format='{format}'"
+    )

@@ -5,12 +5,22 @@ the converter folded into a kernel leaves it so, with another s a channel.
 """
 
 import dataclasses
+import math
+from collections import Counter
 
 import numpy as np
 
 from tflite_export.flatbuffer import FlatModel, inputs_of, name_of
 
-__all__ = ["BinaryConstant", "Kernel", "find_binary_constants"]
+__all__ = [
+    "WEIGHTED_OPERATORS",
+    "WEIGHTS_INPUT",
+    "BinaryConstant",
+    "Kernel",
+    "data_input",
+    "find_binary_constants",
+    "kernels_not_found",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,12 +76,14 @@ class BinaryConstant:
         operator: The name of the operator whose weights it is.
         axis: The axis of output channels.
         to_keras: The axes of `signs` in the order of Keras' kernel.
+        shape: The shape in which Keras has, or would have, the weights.
         signs: int8 array of ±1, of the tensor's shape.
         scales: float32 array, s ≥ 0 for each output channel.
         flipped: The channels whose signs are opposite to the kernel's, for a
             batch norm with negative γ was folded in.
         kernel: The trained kernel, or `None` for a model that is not ours.
         path: The kernel's path, or the tensor's name.
+        twins: Equal kernels of other layers: the converter stores them once.
     """
 
     subgraph: int
@@ -79,28 +91,18 @@ class BinaryConstant:
     operator: str
     axis: int
     to_keras: tuple
+    shape: tuple
     signs: np.ndarray
     scales: np.ndarray
     flipped: np.ndarray
     kernel: Kernel | None
     path: str
+    twins: tuple = ()
 
     @property
     def is_uniform(self) -> bool:
         """Whether there is one scale for the tensor."""
         return bool(np.all(self.scales == self.scales[0]))
-
-    @property
-    def keras_shape(self) -> tuple:
-        """The shape in which Keras has, or would have, the weights."""
-        if self.kernel is not None:
-            return self.kernel.signs.shape
-        return tuple(self.signs.shape[axis] for axis in self.to_keras)
-
-    @property
-    def first_channel(self) -> int:
-        """Where a part of a kernel begins."""
-        return 0 if self.kernel is None else self.kernel.first_channel
 
     def with_channels_first(self) -> "BinaryConstant":
         """The same with the axis of channels moved to the front."""
@@ -131,61 +133,106 @@ def find_binary_constants(
             inputs = inputs_of(operator)
             if name not in WEIGHTED_OPERATORS or len(inputs) < 2:
                 continue
-            key = number, inputs[WEIGHTS_INPUT]
-            if key in found:
-                continue
-            tensor = subgraph.tensors[key[1]]
-            constant = _find(model, tensor, name, kernels)
-            if constant is not None:
-                found[key] = dataclasses.replace(
-                    constant, subgraph=key[0], tensor=key[1]
-                )
-    return list(found.values())
+            place = number, inputs[WEIGHTS_INPUT]
+            if place not in found:
+                found[place] = _find(model, place, operator, kernels)
+    return _with_twins([c for c in found.values() if c is not None], kernels)
 
 
-def _find(model, tensor, name, kernels):
+def kernels_not_found(
+    constants: list[BinaryConstant], kernels: list[Kernel]
+) -> list[str]:
+    """The paths of kernels that are in none of the constants, or in part."""
+    found = Counter()
+    for constant in constants:
+        for path in (constant.path, *(twin.path for twin in constant.twins)):
+            found[path] += constant.signs.size
+    return [k.path for k in kernels if found[k.path] < k.signs.size]
+
+
+def _with_twins(constants, kernels):
+    """Adds kernels without a constant to the one that is equal to them."""
+    twins = {}
+    for path in kernels_not_found(constants, kernels):
+        (kernel,) = (kernel for kernel in kernels if kernel.path == path)
+        for number, constant in enumerate(constants):
+            if _is_equal(kernel, constant.kernel):
+                twins.setdefault(number, []).append(kernel)
+    return [
+        dataclasses.replace(constant, twins=tuple(twins.get(number, ())))
+        for number, constant in enumerate(constants)
+    ]
+
+
+def _is_equal(kernel, other):
+    return (
+        other is not None
+        and np.array_equal(kernel.signs, other.signs)
+        and np.array_equal(kernel.alpha, other.alpha)
+    )
+
+
+def _find(model, place, operator, kernels):
+    """The constant at a place, `None` if it is not binary."""
+    subgraph, tensor = place
+    tensor = model.subgraphs[subgraph].tensors[tensor]
     if model.type_name(tensor) != "FLOAT32" or not model.is_constant(tensor):
         return None
     weights = model.constant(tensor)
-    operator = WEIGHTED_OPERATORS[name]
-    if weights.ndim != len(operator.to_keras):
+    name = model.operator_name(operator)
+    to_keras = WEIGHTED_OPERATORS[name].to_keras
+    if weights.ndim != len(to_keras):
         return None
-    axis = operator.axis % weights.ndim
-    matches = []
-    for kernel in kernels:
-        for part in _candidates(kernel, weights):
-            signs = _as_stored(part.signs, weights.shape, operator.to_keras)
-            scales = None if signs is None else _scales(weights, signs, axis)
-            if scales is not None:
-                matches.append((part, signs, scales))
-    if matches:
-        # Small kernels may have the same signs: then the name decides.
-        kernel, signs, scales = max(
-            matches, key=lambda match: _likeness(name_of(tensor), match)
-        )
-        flipped = scales < 0
-        shape = _broadcast_shape(weights.ndim, axis)
-        signs = np.where(flipped.reshape(shape), -signs, signs)
-        path = kernel.path
-    else:
-        kernel, path = None, name_of(tensor)
-        signs = np.where(weights < 0, np.int8(-1), np.int8(1))
-        scales = _scales(weights, signs, axis)
-        if scales is None or not _worth_it(weights, scales):
-            return None
-        flipped = np.zeros(scales.shape, bool)
+    axis = WEIGHTED_OPERATORS[name].axis % weights.ndim
+    match = _trained(weights, name_of(tensor), name, axis, kernels)
+    if match is None:
+        match = _untrained(weights, axis)
+    if match is None:
+        return None
+    kernel, signs, scales = match
+    flipped = scales < 0
+    signs = np.where(_aligned(flipped, signs.ndim, axis), -signs, signs)
+    if kernel is None:
+        shape = tuple(weights.shape[axis] for axis in to_keras)
+        if name == "DEPTHWISE_CONV_2D":
+            multiplier = max(operator.builtinOptions.depthMultiplier, 1)
+            shape = (*shape[1:3], shape[3] // multiplier, multiplier)
     return BinaryConstant(
-        subgraph=-1,
-        tensor=-1,
+        *place,
         operator=name,
         axis=axis,
-        to_keras=operator.to_keras,
+        to_keras=to_keras,
+        shape=shape if kernel is None else kernel.signs.shape,
         signs=signs.astype(np.int8),
         scales=np.abs(scales),
         flipped=np.flatnonzero(flipped),
         kernel=kernel,
-        path=path,
+        path=name_of(tensor) if kernel is None else kernel.path,
     )
+
+
+def _trained(weights, tensor_name, operator_name, axis, kernels):
+    """The kernel that weights are, its signs as stored, and the scales."""
+    matches = []
+    for kernel in kernels:
+        for part in _candidates(kernel, weights):
+            signs = _as_stored(part.signs, weights.shape, operator_name)
+            scales = None if signs is None else _scales(weights, signs, axis)
+            if scales is not None:
+                matches.append((part, signs, scales))
+    # Small kernels may have the same signs: then the name decides.
+    return max(
+        matches, key=lambda match: _likeness(tensor_name, match), default=None
+    )
+
+
+def _untrained(weights, axis):
+    """The same of weights of which nothing is known."""
+    signs = np.where(weights < 0, np.int8(-1), np.int8(1))
+    scales = _scales(weights, signs, axis)
+    if scales is None or not _worth_it(weights, scales):
+        return None
+    return None, signs, scales
 
 
 def _candidates(kernel, weights):
@@ -209,16 +256,24 @@ def _candidates(kernel, weights):
     ]
 
 
-def _as_stored(signs, shape, to_keras):
-    """A kernel's signs in the order of the file, `None` if it cannot be."""
+def _as_stored(signs, shape, operator_name):
+    """A kernel's signs in the order of the file, `None` if it cannot be.
+
+    The file may have other axes of length 1. It has one axis for the inputs
+    and the multiplier of a depthwise kernel.
+    """
+    to_keras = WEIGHTED_OPERATORS[operator_name].to_keras
     permuted = [shape[axis] for axis in to_keras]
-    significant = [n for n in permuted if n != 1]
-    merged = [n for n in signs.shape if n != 1]
-    if signs.size != np.prod(shape):
-        return None
-    if significant != merged and shape[:1] != (1,):
+    expected = signs.shape
+    if operator_name == "DEPTHWISE_CONV_2D":
+        expected = (*expected[:-2], math.prod(expected[-2:]))
+    if _longer_than_1(permuted) != _longer_than_1(expected):
         return None
     return signs.reshape(permuted).transpose(np.argsort(to_keras))
+
+
+def _longer_than_1(shape):
+    return [length for length in shape if length != 1]
 
 
 def _scales(weights, signs, axis):
@@ -227,12 +282,13 @@ def _scales(weights, signs, axis):
     scales = weights[first] * signs[first]
     if not np.all(np.isfinite(scales)):
         return None
-    aligned = scales.reshape(_broadcast_shape(weights.ndim, axis))
-    return scales if np.array_equal(weights, aligned * signs) else None
+    products = _aligned(scales, weights.ndim, axis) * signs
+    return scales if np.array_equal(weights, products) else None
 
 
-def _broadcast_shape(rank, axis):
-    return [-1 if i == axis else 1 for i in range(rank)]
+def _aligned(values, rank, axis):
+    """One value a channel, to be combined with an array of all axes."""
+    return values.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
 def _worth_it(weights, scales):
@@ -243,10 +299,12 @@ def _worth_it(weights, scales):
 
 
 def _likeness(name, match):
+    """How many of the kernel's layers are named, and whether α is a scale."""
     kernel, _, scales = match
-    layer = kernel.path.rsplit("/", 1)[0]
-    unfolded = np.isin(np.abs(scales), kernel.alpha).all()
-    return layer in name, unfolded, layer.rsplit("/", 1)[-1] in name
+    scopes = name.split("/")
+    # `convert` has a layer's operations in a scope that ends in a dot.
+    layers = sum(f"{part}." in scopes for part in kernel.path.split("/"))
+    return layers, np.isin(np.abs(scales), kernel.alpha).all()
 
 
 def data_input(name: str) -> int:

@@ -11,15 +11,23 @@ import numpy as np
 
 from tflite_export.errors import InvalidModelError, damage_as_error
 from tflite_export.find import BinaryConstant
-from tflite_export.flatbuffer import FlatModel, read_content, schema
+from tflite_export.flatbuffer import FlatModel, read_content
 from tflite_export.plan import Format, Placement, Storage
+from tflite_export.tflite_schema import schema
 from tflite_export.transformations.unpack_once import unpack_signs
 
-__all__ = ["METADATA_NAME", "PackedWeight", "read_metadata", "read_packed"]
+__all__ = [
+    "METADATA_NAME",
+    "PackedWeight",
+    "Stored",
+    "packed_weights",
+    "read_metadata",
+    "read_packed",
+    "write_metadata",
+]
 
 METADATA_NAME = "keras_lab.binary_weights"
 VERSION = 1
-MOST_GATES = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +41,7 @@ class PackedWeight:
         signs: int8 array of ±1, of that shape.
         alpha: float32 array of α. One, of shape `()`, or several, as the layer
             has them; for a model that was not made by keras_lab, one for the
-            tensor, for each of up to four gates, or for each output channel.
+            tensor, or one for each output channel.
     """
 
     path: str
@@ -67,15 +75,20 @@ def read_packed(path) -> list[PackedWeight]:
         A `PackedWeight` for each, in the order in which they are used.
     """
     model = FlatModel(read_content(path))
-    entries = read_metadata(model)
-    if entries is None:
+    metadata = read_metadata(model)
+    if metadata is None:
         raise InvalidModelError(
             "The model does not say where its binary weights are: it was not "
             "written by tflite_export, or in the format 'float'."
         )
+    return packed_weights(model, metadata)
+
+
+def packed_weights(model: FlatModel, metadata: dict) -> list[PackedWeight]:
+    """The binary weights of a model, given its metadata."""
+    parts = {}
     with damage_as_error(f"metadata '{METADATA_NAME}'"):
-        parts = {}
-        for entry in entries["weights"]:
+        for entry in metadata["weights"]:
             weight = _read_entry(model, entry)
             parts.setdefault(weight.path, []).append(
                 (entry["first_channel"], weight)
@@ -113,12 +126,7 @@ def _joined(parts):
 
 def _tensor(model, place):
     subgraph, number = place
-    if not (0 <= subgraph < len(model.subgraphs)):
-        raise IndexError(f"no subgraph {subgraph}")
-    tensors = model.subgraphs[subgraph].tensors
-    if not 0 <= number < len(tensors):
-        raise IndexError(f"no tensor {number}")
-    value = model.constant(tensors[number])
+    value = model.constant(model.subgraphs[subgraph].tensors[number])
     if value is None:
         raise ValueError(f"tensor {number} holds no data")
     return value
@@ -133,10 +141,54 @@ def read_metadata(model: FlatModel) -> dict | None:
                 content = json.loads(bytes(np.asarray(data, np.uint8)))
                 if content["version"] != VERSION:
                     raise ValueError(f"of version {content['version']}")
-                if not isinstance(content["weights"], list):
-                    raise ValueError("without a list of weights")
+                _check(content, HEAD)
+                for weight in content["weights"]:
+                    _check(weight, ENTRY)
             return content
     return None
+
+
+def _is_text(value):
+    return isinstance(value, str) and value.isprintable()
+
+
+def _is_number(value):
+    return type(value) is int and 0 <= value < 1 << 62
+
+
+def _is_list(of):
+    return lambda value: isinstance(value, list) and all(map(of, value))
+
+
+# What each value must be, by its key.
+HEAD = {
+    "format": _is_text,
+    "float_bytes": _is_number,
+    "weights": _is_list(lambda entry: isinstance(entry, dict)),
+    "not_packed": _is_list(_is_text),
+}
+ENTRY = {
+    "path": _is_text,
+    "operator": _is_text,
+    "arithmetic": _is_text,
+    "note": _is_text,
+    "shape": _is_list(_is_number),
+    "first_channel": _is_number,
+    "encoding": _is_text,
+    "signs": _is_list(_is_number),
+    "stored_shape": _is_list(_is_number),
+    "keras_axes": _is_list(_is_number),
+    "channel_axis": _is_number,
+    "flipped": _is_text,
+    "alpha": _is_list(_is_number),
+    "alpha_shape": _is_list(_is_number),
+}
+
+
+def _check(content, kinds):
+    for key, is_valid in kinds.items():
+        if not is_valid(content[key]):
+            raise ValueError(f"'{key}' is {content[key]!r:.60}")
 
 
 def write_metadata(
@@ -145,6 +197,7 @@ def write_metadata(
     float_bytes: int,
     placements: list[Placement],
     stored: list[Stored],
+    not_packed: list[str],
 ) -> None:
     """Describes the weights of a model in it.
 
@@ -154,13 +207,19 @@ def write_metadata(
         float_bytes: The size of the file with float32 weights.
         placements: What was planned for each weight.
         stored: What was done.
+        not_packed: The paths of binary kernels that are stored as float32.
     """
-    weights = [_entry(model, *pair) for pair in zip(placements, stored)]
+    weights = [
+        _entry(model, placement, where, kernel)
+        for placement, where in zip(placements, stored)
+        for kernel in (placement.constant.kernel, *placement.constant.twins)
+    ]
     content = {
         "version": VERSION,
         "format": str(format),
         "float_bytes": float_bytes,
         "weights": weights,
+        "not_packed": not_packed,
     }
     entry = schema.MetadataT()
     entry.name = METADATA_NAME
@@ -169,19 +228,20 @@ def write_metadata(
     model.model.metadata = [*(model.model.metadata or []), entry]
 
 
-def _entry(model, placement, stored):
+def _entry(model, placement, stored, kernel):
     constant = stored.constant
-    alpha = _alpha(placement.constant)
+    path = constant.path if kernel is None else kernel.path
+    alpha = _alpha(placement.constant, kernel)
     tensor = model.add_constant(
-        model.subgraphs[0], f"{constant.path}/alpha", alpha.reshape(-1)
+        model.subgraphs[0], f"{path}/alpha", alpha.reshape(-1)
     )
     return {
-        "path": constant.path,
+        "path": path,
         "operator": constant.operator,
         "arithmetic": "int8" if placement.int8 else "float32",
         "note": placement.note,
-        "shape": list(constant.keras_shape),
-        "first_channel": constant.first_channel,
+        "shape": list(constant.shape),
+        "first_channel": 0 if kernel is None else kernel.first_channel,
         "encoding": str(placement.storage),
         "signs": [stored.subgraph, stored.tensor],
         "stored_shape": list(constant.signs.shape),
@@ -206,13 +266,7 @@ def _from_hex(text):
     return np.flatnonzero(np.unpackbits(data, bitorder="little"))
 
 
-def _alpha(constant: BinaryConstant):
-    if constant.kernel is not None:
-        return np.asarray(constant.kernel.alpha, np.float32)
-    # One for the tensor, one for each gate, or one for each channel.
-    for count in range(1, MOST_GATES + 1):
-        if len(constant.scales) % count == 0:
-            gates = constant.scales.reshape(count, -1)
-            if np.all(gates == gates[:, :1]):
-                return gates[0, 0] if count == 1 else gates[:, 0]
-    return constant.scales
+def _alpha(constant, kernel):
+    if kernel is not None:
+        return np.asarray(kernel.alpha, np.float32)
+    return constant.scales[0] if constant.is_uniform else constant.scales

@@ -9,8 +9,9 @@ from tflite_export.find import (
     BinaryConstant,
     data_input,
 )
-from tflite_export.flatbuffer import FlatModel, inputs_of, shape_of
+from tflite_export.flatbuffer import FlatModel, inputs_of
 from tflite_export.transformations.conv_as_matmul import can_be_matmul
+from tflite_export.transformations.convolution import is_grouped
 from tflite_export.transformations.pass_into_loop import loop_of
 from tflite_export.transformations.sign_inputs import (
     can_encode,
@@ -85,11 +86,8 @@ def plan(
 def _plan_one(model, constant, format):
     subgraph = model.subgraphs[constant.subgraph]
     users = weighted_users(model, subgraph, constant.tensor)
-    if len(users) != len(model.consumers(subgraph, constant.tensor)):
-        note = "other operators read its weights"
-        return Placement(constant, Storage.FLOAT32, int8=False, note=note)
-    if format.is_packed and not _can_be_unpacked(model, constant):
-        note = "in a loop inside of a loop"
+    note = _why_float(model, constant, users, format)
+    if note:
         return Placement(constant, Storage.FLOAT32, int8=False, note=note)
     matmul = format.is_packed and all(
         can_be_matmul(model, subgraph, user) for user in users
@@ -114,10 +112,17 @@ def _plan_one(model, constant, format):
     )
 
 
-def _can_be_unpacked(model, constant):
-    """Whether the weights are in the main subgraph, or in a loop of it."""
-    inside = constant.subgraph
-    return inside == 0 or loop_of(model, inside) is not None
+def _why_float(model, constant, users, format):
+    """Why the weights must stay as they are, or nothing."""
+    number, tensor = constant.subgraph, constant.tensor
+    subgraph = model.subgraphs[number]
+    if tensor in subgraph.outputs:
+        return "its weights are an output"
+    if len(users) != len(model.consumers(subgraph, tensor)):
+        return "other operators read its weights"
+    if format.is_packed and number != 0 and loop_of(model, number) is None:
+        return "neither in the main subgraph nor in one loop of it"
+    return ""
 
 
 def weighted_users(model, subgraph, tensor):
@@ -141,7 +146,7 @@ def _why_not_int8(model, subgraph, constant, users, format):
     kernels = UNPACKED_INT8 if format.is_packed else CONSTANT_INT8
     if not names <= set(kernels):
         return "no int8 kernel for these weights"
-    if any(_is_grouped(model, subgraph, user) for user in users):
+    if any(is_grouped(model, subgraph, user) for user in users):
         return "no int8 kernel for groups"
     signs = [_sign_input(model, subgraph, user) for user in users]
     if any(signs):
@@ -157,14 +162,6 @@ def _why_not_int8(model, subgraph, constant, users, format):
     ):
         return "signs are taken of its outputs"
     return ""
-
-
-def _is_grouped(model, subgraph, user):
-    if model.operator_name(user) != "CONV_2D":
-        return False
-    data, weights = inputs_of(user)[:2]
-    channels = [shape_of(subgraph.tensors[i])[-1] for i in (data, weights)]
-    return channels[0] != channels[1]
 
 
 def _storage(constant, format, int8):

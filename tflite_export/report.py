@@ -8,22 +8,18 @@ from collections import Counter
 import numpy as np
 
 from tflite_export.errors import damage_as_error
+from tflite_export.expected_ram import expected_ram
 from tflite_export.find import (
     WEIGHTED_OPERATORS,
     WEIGHTS_INPUT,
     find_binary_constants,
 )
-from tflite_export.flatbuffer import (
-    LOW_BIT_TYPES,
-    NUMPY_TYPES,
+from tflite_export.flatbuffer import FlatModel, inputs_of, name_of, read_content
+from tflite_export.metadata import packed_weights, read_metadata
+from tflite_export.tflite_schema import (
     TYPES,
-    FlatModel,
-    inputs_of,
-    name_of,
-    read_content,
     shape_of,
 )
-from tflite_export.metadata import read_metadata, read_packed
 from tflite_export.validate import Agreement
 
 __all__ = ["ExportReport", "LayerRow", "inspect"]
@@ -71,6 +67,7 @@ class ExportReport:
         operators: How many operators there are of each name.
         agreement: How far the outputs are from those of Keras; `None` where
             that was not compared.
+        not_packed: The paths of binary kernels that are stored as float32.
     """
 
     format: str | None
@@ -80,6 +77,7 @@ class ExportReport:
     expected_ram_bytes: int
     operators: dict
     agreement: Agreement | None = None
+    not_packed: tuple = ()
 
     def to_json(self) -> str:
         """The report as JSON text."""
@@ -104,6 +102,10 @@ class ExportReport:
             f"{'note':<14}{layer}: in float32, {note}"
             for layer, note in notes
             if note
+        ]
+        lines += [
+            f"{'not packed':<14}{path}: its kernel is stored as float32"
+            for path in self.not_packed
         ]
         if self.format:
             lines.insert(0, f"format {self.format}\n")
@@ -133,12 +135,14 @@ def describe(
     """The report on a file's content, of a format that it may not name."""
     model = FlatModel(content)
     metadata = read_metadata(model)
-    rows = _binary_rows(content, model, metadata) if metadata else []
-    entries = metadata["weights"] if metadata else []
-    float_bytes = None
-    rows += _other_rows(model, {tuple(entry["signs"]) for entry in entries})
+    rows, described, float_bytes, not_packed = [], set(), None, []
     if metadata:
-        format, float_bytes = metadata["format"], metadata["float_bytes"]
+        format = metadata["format"]
+        float_bytes = metadata["float_bytes"]
+        not_packed = metadata["not_packed"]
+        rows = _binary_rows(model, metadata)
+        described = {tuple(entry["signs"]) for entry in metadata["weights"]}
+    rows += _other_rows(model, described)
     if float_bytes is None:
         more = sum(4 * row.weights - row.bytes for row in rows)
         float_bytes = len(content) + more
@@ -150,12 +154,14 @@ def describe(
         expected_ram_bytes=expected_ram(model),
         operators=_operators(model),
         agreement=agreement,
+        not_packed=tuple(not_packed),
     )
 
 
-def _binary_rows(content, model, metadata):
+def _binary_rows(model, metadata):
     rows = []
-    alphas = {weight.path: weight.alpha for weight in read_packed(content)}
+    weights = packed_weights(model, metadata)
+    alphas = {weight.path: weight.alpha for weight in weights}
     for entry in metadata["weights"]:
         subgraph, number = entry["signs"]
         size = model.bytes_on_disk(model.subgraphs[subgraph].tensors[number])
@@ -226,47 +232,6 @@ def _operators(model):
         for operator in subgraph.operators
     ]
     return dict(sorted(Counter(names).items()))
-
-
-def expected_ram(model: FlatModel) -> int:
-    """An estimate of the runtime's memory for weights and activations.
-
-    Tensors that are computed from constants alone are kept. XNNPACK keeps a
-    copy of the constants that it computes with. The activations of an operator
-    are needed at the same time.
-    """
-    total = activations = 0
-    for subgraph in model.subgraphs:
-        known = {
-            number
-            for number, tensor in enumerate(subgraph.tensors)
-            if model.is_constant(tensor)
-        }
-        for operator in subgraph.operators:
-            inputs = [i for i in inputs_of(operator) if i >= 0]
-            outputs = operator.outputs.tolist()
-            sizes = {i: _ram(subgraph.tensors[i]) for i in (*inputs, *outputs)}
-            if inputs and set(inputs) <= known:
-                known.update(outputs)
-                total += sum(sizes[i] for i in outputs)
-                continue
-            if model.operator_name(operator) in WEIGHTED_OPERATORS:
-                total += sum(
-                    sizes[i]
-                    for i in inputs
-                    if model.is_constant(subgraph.tensors[i])
-                )
-            needed = sum(n for i, n in sizes.items() if i not in known)
-            activations = max(activations, needed)
-    return total + activations
-
-
-def _ram(tensor):
-    name = TYPES[tensor.type]
-    bits = LOW_BIT_TYPES.get(name)
-    if bits is None:
-        bits = 8 * NUMPY_TYPES[name].itemsize if name in NUMPY_TYPES else 0
-    return math.prod(max(n, 1) for n in shape_of(tensor)) * bits // 8
 
 
 HEADER = (

@@ -3,7 +3,7 @@
 import dataclasses
 
 from tflite_export.errors import NothingBinaryError, damage_as_error
-from tflite_export.find import Kernel, find_binary_constants
+from tflite_export.find import Kernel, find_binary_constants, kernels_not_found
 from tflite_export.flatbuffer import FlatModel
 from tflite_export.metadata import Stored, write_metadata
 from tflite_export.plan import (
@@ -47,34 +47,40 @@ def pack(content: bytes) -> bytes:
             "`pack` needs the content of a .tflite file as bytes. "
             f"Received: {type(content).__name__}"
         )
-    with damage_as_error("TFLite model"):
-        return rewrite(bytes(content), Format.PACKED)
+    model = FlatModel(bytes(content))
+    with damage_as_error("TFLite model, or one that `pack` does not know"):
+        return rewrite(model, Format.PACKED)
 
 
 def rewrite(
-    content: bytes, format: Format, kernels: list[Kernel] = ()
+    model: FlatModel, format: Format, kernels: list[Kernel] = ()
 ) -> bytes:
     """Writes the binary weights of a float model in a format.
 
     Args:
-        content: The bytes of a `.tflite` file with float32 weights.
+        model: A model with float32 weights. It is changed.
         format: The format.
         kernels: What was trained, where it is known.
     """
-    model = FlatModel(content)
+    float_bytes = len(model.to_bytes())
     if format != Format.FLOAT:
         hoist_projections(model)
     constants = find_binary_constants(model, kernels)
-    if not constants:
+    if not constants and not kernels:
         raise NothingBinaryError(
             "The model has no binary weights: no constant is ±s, with one s "
             "for the tensor or for each output channel."
         )
     if format == Format.FLOAT:
-        return content
+        return model.to_bytes()
     placements = plan(model, constants, format)
     stored = _apply(model, placements)
-    write_metadata(model, format, len(content), placements, stored)
+    not_packed = kernels_not_found(constants, kernels) + [
+        placement.constant.path
+        for placement in placements
+        if placement.storage == Storage.FLOAT32
+    ]
+    write_metadata(model, format, float_bytes, placements, stored, not_packed)
     return model.to_bytes()
 
 
@@ -90,10 +96,9 @@ def _apply(model, placements):
             for user in users:
                 _compute_in_int8(model, user)
         if placement.encode_signs:
-            encoded = [
-                encode_sign_inputs(model, constant, user) for user in users
-            ]
-            constant = encoded[0]
+            for user in users:
+                encode_sign_inputs(model, constant, user)
+            constant = dataclasses.replace(constant, scales=2 * constant.scales)
         if placement.storage == Storage.BITS:
             if placement.matmul:
                 constant = _as_matrix(constant)

@@ -7,10 +7,20 @@ import numpy as np
 
 from tflite_export.flatbuffer import FlatModel, read_content
 
-__all__ = ["Agreement", "agreement", "make_interpreter", "run"]
+__all__ = [
+    "MOST_SAMPLES",
+    "Agreement",
+    "agreement",
+    "interpreter_class",
+    "make_interpreter",
+    "run",
+]
 
 # Run at a time, where the batch size is open.
 MOST_SAMPLES = 256
+# A difference as small as this is none. The scale of a quantized tensor must be
+# positive, also where its weights are zero.
+NEGLIGIBLE = 1e-20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +145,7 @@ def agreement(
     ]
     scale = max(np.abs(y).max(initial=0) for y, _ in pairs) or 1.0
     errors = np.concatenate([(z - y).ravel() for y, z in pairs])
+    errors[np.abs(errors) < NEGLIGIBLE] = 0
     outputs = np.concatenate([y.ravel() for y, _ in pairs])
     noise, signal = np.linalg.norm(errors), np.linalg.norm(outputs)
     equal = None

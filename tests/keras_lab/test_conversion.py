@@ -253,3 +253,20 @@ def test_a_model_without_weights_or_config_is_refused_by_name():
     model(random_input((2, 4)))
     with pytest.raises(ValueError, match="a model of type Subclassed"):
         keras_lab.freeze(model)
+
+
+class Unregistered(layers.Layer):
+    def call(self, x):
+        return 2 * x
+
+
+def test_a_class_that_keras_cannot_find_is_named():
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras_lab.BinaryDense(3),
+            Unregistered(name="mine"),
+        ]
+    )
+    with pytest.raises(ValueError, match="of type Unregistered"):
+        keras_lab.freeze(model)

@@ -53,7 +53,7 @@ def test_an_export_that_fails_leaves_the_file_before(tmp_path):
     callback, model = ExportBest(path), network()
     export_epochs(callback, model, [1.0])
     before = path.read_bytes()
-    callback.options["tolerance"] = -1.0
+    callback.options["tolerance"] = 0.0
     with pytest.warns(UserWarning, match="Epoch 0 is not exported"):
         export_epochs(callback, model, [0.5])
     assert path.read_bytes() == before

@@ -8,10 +8,15 @@ from keras import layers
 
 import keras_lab
 from keras_lab.binary_weight import binary_weights
-from tflite_export.convert import as_functional, convert
-from tflite_export.export import is_recurrent, predict, trained_kernels
+from tflite_export.convert import convert
+from tflite_export.export import predict, trained_kernels
 from tflite_export.flatbuffer import FlatModel
 from tflite_export.plan import Format
+from tflite_export.prepare import (
+    as_functional,
+    fixed_batch_size,
+    input_names,
+)
 from tflite_export.rewrite import rewrite
 
 FORMATS = [str(name) for name in Format]
@@ -201,32 +206,29 @@ class Exported:
 
     def __init__(self, model, batch_size=None):
         self.model = model
-        if batch_size is None and is_recurrent(model):
-            batch_size = 1
         self.frozen = as_functional(keras_lab.freeze(model, strict=False))
-        self.converted = convert(self.frozen, batch_size)
+        batch_size = fixed_batch_size(self.frozen, batch_size)
+        self.converted = convert(self.frozen, batch_size).to_bytes()
 
     @functools.cache  # noqa: B019, lives as long as the tests of a module
     def content(self, format):
         return rewrite(
-            self.converted, Format(format), trained_kernels(self.model)
+            FlatModel(self.converted),
+            Format(format),
+            trained_kernels(self.model),
         )
 
     def inputs(self, samples, seed=0):
         rng = np.random.default_rng(seed)
         return {
             name: rng.normal(size=(samples, *tensor.shape[1:])).astype("f")
-            for name, tensor in zip(names(self.frozen), self.frozen.inputs)
+            for name, tensor in zip(
+                input_names(self.frozen), self.frozen.inputs
+            )
         }
 
     def expected(self, inputs):
         return predict(self.frozen, inputs)
-
-
-def names(model):
-    from tflite_export.convert import input_names
-
-    return input_names(model)
 
 
 @functools.cache

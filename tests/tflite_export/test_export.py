@@ -256,9 +256,7 @@ def test_disagreement_beyond_the_tolerance_leaves_no_file(
     monkeypatch.setattr(
         export_module,
         "rewrite",
-        lambda content, format, kernels: flip_one_bit(
-            flip(content, format, kernels)
-        ),
+        lambda *args: flip_one_bit(flip(*args)),
     )
     check_leaves_nothing(
         tmp_path,
@@ -299,8 +297,7 @@ def test_a_nan_leaves_no_file(tmp_path, classifier):
 def test_an_error_of_the_runtime_leaves_no_file(
     tmp_path, classifier, monkeypatch
 ):
-    def without_inputs(content, format, kernels):
-        model = FlatModel(content)
+    def without_inputs(model, format, kernels):
         model.subgraphs[0].operators[0].inputs[1] = 0
         return model.to_bytes()
 
@@ -328,6 +325,40 @@ def float_model():
     return keras.Sequential([keras.Input((4,)), layers.Dense(3)], name="plain")
 
 
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras_lab.BinaryDense(3)
+
+    def call(self, x):
+        return self.dense(x)
+
+
+def subclassed_model():
+    model = Subclassed()
+    model(np.zeros((1, 4), "f"))
+    return model
+
+
+def model_with_nan(name):
+    model = keras.Sequential(
+        [keras.Input((4,)), keras_lab.BinaryDense(3, name="first")]
+    )
+    variable = getattr(model.layers[0], name)
+    variable.assign(np.full(variable.shape, np.nan))
+    return model
+
+
+def stateful_model():
+    layer = keras_lab.BinaryLSTM(3, stateful=True, name="memory")
+    return keras.Sequential([keras.Input(batch_shape=(2, 4, 5)), layer])
+
+
+def grouped_model():
+    layer = keras_lab.BinaryConv3D(4, 2, groups=2, name="groups")
+    return keras.Sequential([keras.Input((3, 3, 3, 4)), layer])
+
+
 def unbuilt_model():
     return keras.Sequential([keras_lab.BinaryDense(3)], name="unbuilt")
 
@@ -338,6 +369,76 @@ def unbuilt_model():
         (float_model, "m.tflite", {}, NothingBinaryError, "'plain' has no bin"),
         (unbuilt_model, "m.tflite", {}, ValueError, "'unbuilt' has no weights"),
         (lambda: 3, "m.tflite", {}, TypeError, "Received: model=3"),
+        (
+            subclassed_model,
+            "m.tflite",
+            {},
+            ConversionError,
+            "only Sequential and functional .* type Subclassed",
+        ),
+        (
+            lambda: model_with_nan("alpha"),
+            "m.tflite",
+            {},
+            ValidationError,
+            "first/alpha' has a NaN",
+        ),
+        (
+            lambda: model_with_nan("kernel"),
+            "m.tflite",
+            {},
+            ValidationError,
+            "first/kernel' has a NaN",
+        ),
+        (
+            stateful_model,
+            "m.tflite",
+            {},
+            ConversionError,
+            "Layer 'memory' is stateful",
+        ),
+        (
+            grouped_model,
+            "m.tflite",
+            {},
+            ConversionError,
+            "Layer 'groups' has groups=2",
+        ),
+        (
+            None,
+            "m.tflite",
+            {"tolerance": "x"},
+            ValueError,
+            "Received: tolerance='x'",
+        ),
+        (
+            None,
+            "m.tflite",
+            {"tolerance": float("nan")},
+            ValueError,
+            "Received: tolerance=nan",
+        ),
+        (
+            None,
+            "m.tflite",
+            {"validation_data": [["a"] * 16]},
+            ValueError,
+            r"array of numbers for each input. Received: \[\['a'",
+        ),
+        (
+            None,
+            "m.tflite",
+            {"validation_data": [[1, 2], [3]]},
+            ValueError,
+            "array of numbers for each input",
+        ),
+        (
+            None,
+            "m.tflite",
+            {"validation_data": {"x": np.zeros((3, 16))}},
+            ValueError,
+            r"keys \['pixels'\]. Received: \['x'\]",
+        ),
         (
             None,
             "m.onnx",
@@ -429,6 +530,8 @@ def test_pack_and_readers_name_what_they_received():
         tflite_export.inspect(3)
     with pytest.raises(FileNotFoundError, match="Received: 'absent"):
         tflite_export.read_packed("absent.tflite")
+    with pytest.raises(IsADirectoryError, match=r"Received: '\.'"):
+        tflite_export.inspect(".")
 
 
 def test_a_dynamic_batch_is_kept_where_there_is_no_loop(reports, classifier):
@@ -439,3 +542,93 @@ def test_a_dynamic_batch_is_kept_where_there_is_no_loop(reports, classifier):
         many = run(content, {"pixels": x[:7]})
         assert len(many["classes"]) == 7
         assert max_error(one, {"classes": many["classes"][:1]}) < 0.02
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("alpha", [0.0, 1e-42])
+def test_weights_that_are_zero_or_nearly_are_exported(tmp_path, format, alpha):
+    model = keras.Sequential(
+        [keras.Input((20,)), keras_lab.BinaryDense(6, use_bias=False)]
+    )
+    model.layers[0].alpha.assign(alpha)
+    path = tmp_path / "m.tflite"
+    export_tflite(model, path, format)
+    if format != "float":
+        (weight,) = read_packed(path)
+        np.testing.assert_array_equal(
+            weight.signs > 0, model.layers[0].kernel.numpy() >= 0
+        )
+
+
+def two_inputs(structure):
+    z, a = keras.Input((4,), name="zz"), keras.Input((4,), name="aa")
+    y = keras_lab.BinaryDense(3)(z) + 9 * keras_lab.BinaryDense(3)(a)
+    return randomize(keras.Model(structure(z, a), y))
+
+
+@pytest.mark.parametrize(
+    ("structure", "data"),
+    [
+        (lambda z, a: [z, a], {"zz": 2, "aa": 1}),
+        (lambda z, a: [z, a], [2, 1]),
+        (lambda z, a: {"zz": z, "aa": a}, {"zz": 2, "aa": 1}),
+    ],
+)
+def test_validation_data_go_to_the_inputs_that_they_name(
+    tmp_path, monkeypatch, structure, data
+):
+    given = {}
+    run_it = export_module.run
+    monkeypatch.setattr(
+        export_module,
+        "run",
+        lambda content, inputs: given.update(inputs) or run_it(content, inputs),
+    )
+    data = keras.tree.map_structure(lambda n: np.full((5, 4), n), data)
+    path = tmp_path / "m.tflite"
+    export_tflite(two_inputs(structure), path, validation_data=data)
+    assert {name: value[0, 0] for name, value in given.items()} == {
+        "zz": 2,
+        "aa": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "wrap", [np.array, list, lambda rows: [np.array(rows)]]
+)
+def test_rows_of_one_input_may_be_lists(tmp_path, classifier, wrap):
+    rows = wrap([[0.5] * 16, [1.0] * 16, [2.0] * 16])
+    path = tmp_path / "m.tflite"
+    report = export_tflite(classifier[0], path, validation_data=rows)
+    assert report.agreement.samples == 3
+
+
+@pytest.mark.parametrize(
+    ("format", "advice"),
+    [
+        ("packed", "choose the format 'packed_float'"),
+        ("packed_float", "a larger `tolerance`"),
+    ],
+)
+def test_the_advice_fits_the_format(tmp_path, classifier, format, advice):
+    with pytest.raises(ValidationError, match=advice):
+        export_tflite(classifier[0], tmp_path / "m.tflite", format, tolerance=0)
+
+
+def test_an_error_of_tensorflow_names_the_layer(tmp_path, monkeypatch):
+    import tensorflow as tf
+
+    def fail(self, inputs):
+        raise tf.errors.UnimplementedError(None, None, "only NHWC")
+
+    model = keras.Sequential(
+        [
+            keras.Input((3, 8, 8)),
+            keras_lab.BinaryDepthwiseConv2D(
+                3, data_format="channels_first", name="conv"
+            ),
+        ]
+    )
+    monkeypatch.setattr(layers.DepthwiseConv2D, "call", fail)
+    with pytest.raises(ConversionError, match="channels_first': 'conv'"):
+        export_tflite(model, tmp_path / "m.tflite")

@@ -3,16 +3,32 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import layers
 
 import keras_lab
 from tests.tflite_export.support import Exported, max_error, randomize
-from tflite_export import NothingBinaryError, pack, read_packed
-from tflite_export.convert import as_functional, convert
+from tflite_export import (
+    InvalidModelError,
+    NothingBinaryError,
+    export_tflite,
+    inspect,
+    pack,
+    read_packed,
+)
+from tflite_export import plan as plan_module
+from tflite_export.convert import convert as to_flat_model
 from tflite_export.export import trained_kernels
-from tflite_export.find import find_binary_constants
+from tflite_export.find import Kernel, find_binary_constants
 from tflite_export.flatbuffer import FlatModel
-from tflite_export.validate import run
+from tflite_export.plan import Format
+from tflite_export.prepare import as_functional
+from tflite_export.rewrite import rewrite
+from tflite_export.validate import make_interpreter, run
+
+
+def convert(model):
+    return to_flat_model(model).to_bytes()
 
 
 def plain_model(*kernels, **dense):
@@ -153,3 +169,116 @@ def test_any_number_of_weights_can_be_packed(weights):
     for format in ("packed", "packed_float", "fast"):
         actual = run(exported.content(format), x)
         assert max_error(exported.expected(x), actual) < 0.02
+
+
+def test_layers_with_equal_kernels_are_both_read_back(rng):
+    kernel = signs(rng, 8, 8)
+    model = keras.Sequential([keras.Input((8,))])
+    for name in ("one", "two", "three"):
+        model.add(keras_lab.BinaryDense(8, use_bias=False, name=name))
+        model.add(layers.ReLU())
+        model.layers[-2].kernel.assign(kernel)
+        model.layers[-2].alpha.assign(0.5)
+    for format in ("packed", "packed_float", "fast"):
+        packed = read_packed(Exported(model).content(format))
+        assert [w.path.split("/")[-2] for w in packed] == [
+            "one",
+            "two",
+            "three",
+        ]
+        for weight in packed:
+            np.testing.assert_array_equal(weight.signs, kernel)
+            assert weight.alpha == 0.5
+
+
+@pytest.mark.parametrize("format", ["packed", "packed_float", "fast"])
+def test_a_binary_kernel_that_is_not_in_the_file_is_named(rng, format):
+    model = randomize(
+        keras.Sequential([keras.Input((8,)), keras_lab.BinaryDense(6)])
+    )
+    absent = Kernel("net/other/kernel", signs(rng, 8, 6), np.float32(1))
+    report = inspect(
+        rewrite(
+            to_flat_model(as_functional(keras_lab.freeze(model))),
+            Format(format),
+            [*trained_kernels(model), absent],
+        )
+    )
+    assert report.not_packed == ("net/other/kernel",)
+    assert "not packed    net/other/kernel" in str(report)
+
+
+def test_a_kernel_that_stays_float_is_named_and_warned_of(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(plan_module, "_why_float", lambda *args: "so be it")
+    model = keras.Sequential([keras.Input((8,)), keras_lab.BinaryDense(6)])
+    with pytest.warns(UserWarning, match="in 32 bits a weight: .*/kernel"):
+        report = export_tflite(model, tmp_path / "m.tflite")
+    assert report.not_packed == (model.layers[0].kernel.path,)
+
+
+# Models that were not made by keras_lab.
+
+
+def foreign_conv(depthwise=False):
+    layer = layers.Conv2D(8, 3, padding="same")
+    if depthwise:
+        layer = layers.DepthwiseConv2D(3, depth_multiplier=2)
+    model = keras.Sequential([keras.Input((6, 6, 3)), layer])
+    kernel = layer.kernel
+    rng = np.random.default_rng(0)
+    kernel.assign(0.25 * signs(rng, *kernel.shape))
+    return kernel.numpy(), FlatModel(convert(as_functional(model)))
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_a_foreign_convolution_has_the_shape_of_keras(depthwise):
+    kernel, flat = foreign_conv(depthwise)
+    (weight,) = read_packed(pack(flat.to_bytes()))
+    assert weight.shape == kernel.shape
+    np.testing.assert_array_equal(weight.signs * weight.alpha, kernel)
+
+
+def test_a_foreign_alpha_is_one_or_one_a_channel(rng):
+    kernel = signs(rng, 40, 12) * np.repeat([0.1, 0.2, 0.3], 4).astype("f")
+    (weight,) = read_packed(pack(convert(plain_model(kernel))))
+    assert weight.alpha.shape == (12,)
+    np.testing.assert_array_equal(weight.signs * weight.alpha, kernel)
+
+
+def test_weights_that_are_an_output_too_stay_as_they_are(rng):
+    flat = FlatModel(convert(plain_model(signs(rng, 40, 12))))
+    main = flat.subgraphs[0]
+    main.outputs = np.append(main.outputs, main.operators[0].inputs[1])
+    report = inspect(pack(flat.to_bytes()))
+    assert [row.note for row in report.layers] == ["its weights are an output"]
+    make_interpreter(pack(flat.to_bytes())).allocate_tensors()
+
+
+def test_weights_of_a_second_signature_stay_and_the_note_says_why(rng):
+    class Module(tf.Module):
+        first, second = signs(rng, 20, 12), signs(rng, 20, 30)
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 20])])
+        def a(self, x):
+            return {"y": x @ self.first}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 20])])
+        def b(self, x):
+            return {"y": x @ self.second}
+
+    module = Module()
+    functions = [f.get_concrete_function() for f in (module.a, module.b)]
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(
+        functions, module
+    )
+    notes = [row.note for row in inspect(pack(converter.convert())).layers]
+    assert notes == ["", "neither in the main subgraph nor in one loop of it"]
+
+
+def test_what_pack_does_not_know_is_not_called_damage_alone():
+    _, flat = foreign_conv()
+    flat.subgraphs[0].operators[0].builtinOptions = None
+    with pytest.raises(InvalidModelError, match="`pack` does not know"):
+        pack(flat.to_bytes())

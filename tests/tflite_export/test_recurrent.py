@@ -20,7 +20,7 @@ from tests.tflite_export.support import (
     sequential,
 )
 from tests.tflite_export.test_formats import RUNTIMES, check_no_traps, tolerance
-from tflite_export import export_tflite, read_packed
+from tflite_export import ValidationError, export_tflite, read_packed
 from tflite_export.validate import make_interpreter, run
 
 steps = inputs(6, 6)
@@ -79,7 +79,8 @@ def exported(case, batch_size=None):
     make = {**CASES, **SIGN_CASES}[case]
     model = randomize(make())
     for weight in binary_weights(model.weights):
-        # As small as trained ones, so that no gate is saturated.
+        # α·√units is 0.7 then: a state forgets errors. Above 1 it amplifies
+        # them from step to step, those of float arithmetic too.
         weight.latent.assign(0.3 * weight.latent.numpy())
         weight.refresh()
     return Exported(model, batch_size)
@@ -149,6 +150,21 @@ def test_inputs_are_projected_outside_of_the_loop(format):
         loop = names.index("WHILE")
         assert "FULLY_CONNECTED" in names[:loop]
         assert names[loop:].count("FULLY_CONNECTED") == 1
+
+
+def test_a_state_that_amplifies_errors_is_refused_in_int8_not_in_float(
+    tmp_path,
+):
+    # α·√units is 6.
+    model = randomize(
+        keras.Sequential([keras.Input((20, 16)), keras_lab.BinaryLSTM(64)])
+    )
+    path = tmp_path / "m.tflite"
+    for format in ("packed", "fast"):
+        with pytest.raises(ValidationError, match="format 'packed_float'"):
+            export_tflite(model, path, format)
+    for format in ("packed_float", "float"):
+        export_tflite(model, path, format)
 
 
 def test_one_hot_indices_stay_integers(tmp_path):

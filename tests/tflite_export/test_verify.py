@@ -1,12 +1,16 @@
 """Damaged files end in a clear error: no crash, no hang."""
 
+import json
 import random
 
+import numpy as np
 import pytest
 
 import tflite_export
 from tests.tflite_export.support import exported
 from tflite_export import InvalidModelError, NothingBinaryError
+from tflite_export.flatbuffer import FlatModel
+from tflite_export.metadata import METADATA_NAME
 from tflite_export.verify import verify
 
 FORMATS = ["packed", "fast", "float"]
@@ -21,7 +25,9 @@ MUTATIONS = 300
 def check_reads_or_refuses(content):
     for reader in READERS:
         try:
-            reader(content)
+            result = reader(content)
+            if reader is tflite_export.inspect:
+                assert str(result) and result.to_json()
         except (InvalidModelError, NothingBinaryError) as error:
             assert str(error)
 
@@ -78,3 +84,86 @@ def test_tables_that_refer_to_themselves_do_not_hang():
     table += b"\x0c\x00\x00\x00" + b"\x00" * 8
     with pytest.raises(InvalidModelError):
         tflite_export.inspect(table + b"\x00" * 64)
+
+
+def with_metadata(change):
+    """A packed file with other metadata."""
+    model = FlatModel(exported("dense").content("packed"))
+    (entry,) = (
+        entry
+        for entry in model.model.metadata
+        if entry.name == METADATA_NAME.encode()
+    )
+    buffer = model.model.buffers[entry.buffer]
+    text = change(bytes(buffer.data))
+    buffer.data = np.frombuffer(text, np.uint8)
+    return model.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("path", 5),
+        ("path", "\x1b[2J"),
+        ("path", "\ud800"),
+        ("arithmetic", 3),
+        ("operator", None),
+        ("note", []),
+        ("float_bytes", "x"),
+        ("float_bytes", -1),
+        ("float_bytes", 10**400),
+        ("format", 3),
+        ("weights", [3]),
+        ("not_packed", [3]),
+        ("shape", [-1, 12]),
+        ("stored_shape", [10**18, 20]),
+        ("keras_axes", [0, 0]),
+        ("first_channel", "x"),
+        ("channel_axis", 7),
+        ("flipped", "zz"),
+        ("signs", [0.0, 3.0]),
+        ("signs", [0, 10**6]),
+        ("alpha_shape", [2]),
+        ("encoding", "bits2"),
+    ],
+)
+def test_metadata_of_another_kind_are_refused(key, value):
+    def change(text):
+        content = json.loads(text)
+        part = content if key in content else content["weights"][0]
+        assert key in part
+        part[key] = value
+        return json.dumps(content).encode()
+
+    content = with_metadata(change)
+    for reader in (tflite_export.inspect, tflite_export.read_packed):
+        with pytest.raises(InvalidModelError, match="Damaged metadata"):
+            reader(content)
+
+
+def test_metadata_that_nest_too_deeply_are_refused():
+    content = with_metadata(lambda text: b"[" * 200_000)
+    with pytest.raises(InvalidModelError, match="Damaged metadata"):
+        tflite_export.inspect(content)
+
+
+def test_negative_sign_bits_are_refused():
+    model = FlatModel(exported("dense").content("packed"))
+    (bits,) = (
+        tensor
+        for tensor in model.subgraphs[0].tensors
+        if tensor.name.endswith(b"/sign_bits")
+    )
+    words = model.constant(bits).copy()
+    words[3] = -1
+    bits.buffer = model.add_buffer(words)
+    with pytest.raises(InvalidModelError, match="not non-negative INT16"):
+        tflite_export.read_packed(model.to_bytes())
+
+
+def test_a_tensor_of_impossible_size_is_refused():
+    model = FlatModel(exported("dense").content("packed"))
+    shape = np.full(40, 1 << 30, np.int32)
+    model.subgraphs[0].tensors[0].shape = shape
+    with pytest.raises(InvalidModelError, match="larger than any memory"):
+        tflite_export.inspect(model.to_bytes())

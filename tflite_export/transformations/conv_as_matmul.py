@@ -7,21 +7,25 @@ matrices. So the patches are laid side by side, tap by tap, and multiplied.
 
 import numpy as np
 
-from tflite_export.flatbuffer import FlatModel, inputs_of, schema, shape_of
+from tflite_export.flatbuffer import FlatModel, inputs_of
+from tflite_export.tflite_schema import shape_of
+from tflite_export.transformations.convolution import (
+    has_fixed_size,
+    is_grouped,
+    padding,
+    steps,
+)
 
 __all__ = ["as_matmul", "can_be_matmul"]
 
 
 def can_be_matmul(model: FlatModel, subgraph, operator) -> bool:
     """Whether a convolution has a known size and one group."""
-    if model.operator_name(operator) != "CONV_2D":
-        return False
-    data, weights = inputs_of(operator)[:2]
-    data = subgraph.tensors[data]
-    signature = data.shapeSignature
-    sizes = shape_of(data) if signature is None else signature
-    channels = shape_of(subgraph.tensors[weights])[3]
-    return min(sizes[1:]) > 0 and sizes[3] == channels
+    return (
+        model.operator_name(operator) == "CONV_2D"
+        and has_fixed_size(subgraph, operator)
+        and not is_grouped(model, subgraph, operator)
+    )
 
 
 def as_matmul(model: FlatModel, subgraph, operator) -> None:
@@ -41,6 +45,7 @@ class _Rewriter:
         self.batch = shape_of(subgraph.tensors[int(operator.inputs[0])])[0]
 
     def run(self):
+        # The runtime refuses a convolution without a bias.
         data, weights, bias = inputs_of(self.operator)
         (output,) = self.operator.outputs.tolist()
         options = self.operator.builtinOptions
@@ -87,31 +92,28 @@ class _Rewriter:
 
     def _patches(self, data, kernel, output):
         """The inputs of each output: [batch, height, width, taps·inputs]."""
-        options = self.operator.builtinOptions
         _, *size, channels = shape_of(self.subgraph.tensors[data])
-        strides = options.strideH, options.strideW
-        dilations = options.dilationHFactor, options.dilationWFactor
-        padding = np.zeros((4, 2), np.int32)
+        zeros = np.zeros((4, 2), np.int32)
         for axis in (0, 1):
-            spread = (kernel[1 + axis] - 1) * dilations[axis] + 1
-            total = (output[axis] - 1) * strides[axis] + spread - size[axis]
-            if options.padding == schema.Padding.SAME and total > 0:
-                padding[1 + axis] = total // 2, total - total // 2
-        if padding.any():
-            size = [n + sum(padding[1 + i]) for i, n in enumerate(size)]
+            zeros[1 + axis] = padding(
+                self.operator, axis, size[axis], kernel[1 + axis], output[axis]
+            )
+        if zeros.any():
+            size = [n + sum(zeros[1 + i]) for i, n in enumerate(size)]
             data = self._add(
-                "PAD", [data], (self.batch, *size, channels), padding
+                "PAD", [data], (self.batch, *size, channels), zeros
             )
         # Columns first: then each row of the result is used several times.
         for axis in (1, 0):
             size[axis] = output[axis]
+            stride, dilation = steps(self.operator, axis)
             parts = [
                 self._slice(
                     data,
                     axis,
                     (self.batch, *size, channels),
-                    tap * dilations[axis],
-                    strides[axis],
+                    tap * dilation,
+                    stride,
                 )
                 for tap in range(kernel[1 + axis])
             ]

@@ -6,16 +6,16 @@ that do not fall on the padding, and so a map: few different rows and columns of
 it are stored, and the runtime spreads them out when it allocates the model.
 """
 
-import dataclasses
-
 import numpy as np
 
 from tflite_export.find import BinaryConstant, data_input
-from tflite_export.flatbuffer import (
-    FlatModel,
-    inputs_of,
-    schema,
-    shape_of,
+from tflite_export.flatbuffer import FlatModel, inputs_of
+from tflite_export.tflite_schema import schema, shape_of
+from tflite_export.transformations.convolution import (
+    has_fixed_size,
+    is_grouped,
+    padding,
+    steps,
 )
 
 __all__ = [
@@ -112,26 +112,21 @@ def can_encode(model: FlatModel, subgraph, operator) -> bool:
         return True
     if name not in ("CONV_2D", "DEPTHWISE_CONV_2D"):
         return False
-    data, weights = inputs_of(operator)[:2]
-    shapes = [shape_of(subgraph.tensors[i]) for i in (data, weights)]
-    signature = subgraph.tensors[data].shapeSignature
-    spatial = shapes[0][1:3] if signature is None else signature[1:3]
-    grouped = name == "CONV_2D" and shapes[0][3] != shapes[1][3]
-    return min(spatial) > 0 and not grouped
+    grouped = is_grouped(model, subgraph, operator)
+    return has_fixed_size(subgraph, operator) and not grouped
 
 
 def encode_sign_inputs(
     model: FlatModel, constant: BinaryConstant, operator
-) -> BinaryConstant:
+) -> None:
     """Gives an operator z for its input sign(x).
+
+    Its weights must become twice as large then.
 
     Args:
         model: The model to change.
         constant: The operator's weights.
         operator: An operator for which `can_encode`.
-
-    Returns:
-        The weights that it needs now.
     """
     subgraph = model.subgraphs[constant.subgraph]
     name = model.operator_name(operator)
@@ -153,7 +148,6 @@ def encode_sign_inputs(
         _add_to_bias(model, subgraph, operator, -sums[0, 0])
     else:
         _add_map(model, subgraph, operator, -sums, rows, columns)
-    return dataclasses.replace(constant, scales=2 * constant.scales)
 
 
 def _step(model, subgraph, x, operator):
@@ -182,25 +176,18 @@ def _spatial_sums(model, subgraph, operator, weights):
     Returns the different rows and columns of the map, and for each row and
     column of the output which of them it is.
     """
-    options = operator.builtinOptions
-    data = shape_of(subgraph.tensors[int(operator.inputs[0])])
-    output = shape_of(subgraph.tensors[int(operator.outputs[0])])
-    same = options.padding == schema.Padding.SAME
-    taps = []
-    for axis, stride, dilation in (
-        (0, options.strideH, options.dilationHFactor),
-        (1, options.strideW, options.dilationWFactor),
-    ):
-        size, length = weights.shape[axis], data[1 + axis]
-        places = np.arange(output[1 + axis])[:, None] * stride
-        places = places + np.arange(size) * dilation
-        if same:
-            spread = (size - 1) * dilation + 1
-            total = (output[1 + axis] - 1) * stride + spread - length
-            places = places - max(total, 0) // 2
-        taps.append((places >= 0) & (places < length))
+    data = shape_of(subgraph.tensors[int(operator.inputs[0])])[1:3]
+    output = shape_of(subgraph.tensors[int(operator.outputs[0])])[1:3]
+    on_data = []
+    for axis in (0, 1):
+        taps = weights.shape[axis]
+        stride, dilation = steps(operator, axis)
+        before, _ = padding(operator, axis, data[axis], taps, output[axis])
+        places = np.arange(output[axis])[:, None] * stride - before
+        places = places + np.arange(taps) * dilation
+        on_data.append((places >= 0) & (places < data[axis]))
     (rows, which_row), (columns, which_column) = (
-        np.unique(valid, axis=0, return_inverse=True) for valid in taps
+        np.unique(valid, axis=0, return_inverse=True) for valid in on_data
     )
     sums = np.einsum("rh,cw,hwo->rco", rows, columns, weights)
     return (

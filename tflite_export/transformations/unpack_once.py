@@ -14,7 +14,9 @@ is computed.
 import numpy as np
 
 from tflite_export.find import BinaryConstant
-from tflite_export.flatbuffer import FlatModel, quantization, shape_of
+from tflite_export.flatbuffer import FlatModel
+from tflite_export.serialize import quantization
+from tflite_export.tflite_schema import shape_of
 from tflite_export.transformations.pass_into_loop import (
     loop_of,
     pass_into_loop,
@@ -42,6 +44,8 @@ def pack_signs(signs) -> np.ndarray:
 
 def unpack_signs(indices, shape) -> np.ndarray:
     """The signs that `pack_signs` packed, ±1 as int8."""
+    if indices.dtype != np.int16 or np.any(indices < 0):
+        raise ValueError("sign bits that are not non-negative INT16")
     table = _table(SIGNS_PER_INDEX, -1, np.int8)
     return table[indices].reshape(-1)[: int(np.prod(shape))].reshape(shape)
 

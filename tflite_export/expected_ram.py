@@ -1,0 +1,55 @@
+"""How much memory a model takes when it runs, estimated from its graph."""
+
+import math
+
+from tflite_export.find import WEIGHTED_OPERATORS
+from tflite_export.flatbuffer import FlatModel, inputs_of
+from tflite_export.tflite_schema import (
+    LOW_BIT_TYPES,
+    NUMPY_TYPES,
+    TYPES,
+    shape_of,
+)
+
+__all__ = ["expected_ram"]
+
+
+def expected_ram(model: FlatModel) -> int:
+    """An estimate of the runtime's memory for weights and activations.
+
+    Tensors that are computed from constants alone are kept. XNNPACK keeps a
+    copy of the constants that it computes with. The activations of an operator
+    are needed at the same time.
+    """
+    total = activations = 0
+    for subgraph in model.subgraphs:
+        known = {
+            number
+            for number, tensor in enumerate(subgraph.tensors)
+            if model.is_constant(tensor)
+        }
+        for operator in subgraph.operators:
+            inputs = [i for i in inputs_of(operator) if i >= 0]
+            outputs = operator.outputs.tolist()
+            sizes = {i: _ram(subgraph.tensors[i]) for i in (*inputs, *outputs)}
+            if inputs and set(inputs) <= known:
+                known.update(outputs)
+                total += sum(sizes[i] for i in outputs)
+                continue
+            if model.operator_name(operator) in WEIGHTED_OPERATORS:
+                total += sum(
+                    sizes[i]
+                    for i in inputs
+                    if model.is_constant(subgraph.tensors[i])
+                )
+            needed = sum(n for i, n in sizes.items() if i not in known)
+            activations = max(activations, needed)
+    return total + activations
+
+
+def _ram(tensor):
+    name = TYPES[tensor.type]
+    bits = LOW_BIT_TYPES.get(name)
+    if bits is None:
+        bits = 8 * NUMPY_TYPES[name].itemsize if name in NUMPY_TYPES else 0
+    return math.prod(max(n, 1) for n in shape_of(tensor)) * bits // 8

@@ -1,0 +1,68 @@
+"""TFLite's schema: its classes, and its operators and types by name."""
+
+import numpy as np
+
+try:
+    from ai_edge_litert import schema_py_generated as schema
+except ImportError:
+    from tensorflow.lite.python import schema_py_generated as schema
+
+__all__ = [
+    "LOW_BIT_TYPES",
+    "NUMPY_TYPES",
+    "OPERATORS",
+    "TYPES",
+    "pack_low_bits",
+    "schema",
+    "shape_of",
+    "unpack_low_bits",
+]
+
+
+def _names(enumeration):
+    return {
+        value: name
+        for name, value in vars(enumeration).items()
+        if isinstance(value, int)
+    }
+
+
+OPERATORS = _names(schema.BuiltinOperator)
+TYPES = _names(schema.TensorType)
+NUMPY_TYPES = {
+    "FLOAT32": np.dtype("<f4"),
+    "FLOAT16": np.dtype("<f2"),
+    "FLOAT64": np.dtype("<f8"),
+    "INT8": np.dtype("i1"),
+    "UINT8": np.dtype("u1"),
+    "INT16": np.dtype("<i2"),
+    "UINT16": np.dtype("<u2"),
+    "INT32": np.dtype("<i4"),
+    "UINT32": np.dtype("<u4"),
+    "INT64": np.dtype("<i8"),
+    "UINT64": np.dtype("<u8"),
+    "BOOL": np.dtype("?"),
+}
+# Bits of an element; several share a byte.
+LOW_BIT_TYPES = {"INT4": 4, "INT2": 2}
+
+
+def shape_of(tensor) -> tuple:
+    return () if tensor.shape is None else tuple(int(n) for n in tensor.shape)
+
+
+def pack_low_bits(values, bits: int):
+    """Small signed integers, several a byte, the first in the lowest bits."""
+    codes = values.reshape(-1).astype(np.uint8) & ((1 << bits) - 1)
+    per_byte = 8 // bits
+    codes = np.pad(codes, (0, -len(codes) % per_byte)).reshape(-1, per_byte)
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return np.bitwise_or.reduce(codes << shifts, axis=1).astype(np.uint8)
+
+
+def unpack_low_bits(data, bits: int, shape):
+    """What `pack_low_bits` packed, as int8."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = (data[:, None] >> shifts).reshape(-1) << (8 - bits)
+    codes = codes.astype(np.uint8).view(np.int8) >> (8 - bits)
+    return codes[: int(np.prod(shape))].reshape(shape)
