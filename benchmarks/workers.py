@@ -31,6 +31,8 @@ class Cannot(Exception):
     """
 
     def __init__(self, words, detail=""):
+        if len(words.split()) != 3:
+            raise ValueError(f"`words` must be three. Received: {words!r}")
         super().__init__(words)
         self.words, self.detail = words, detail
 
