@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import memory
-from benchmarks.workers import Worker, serve
+from benchmarks.workers import Cannot, Worker, serve
 
 __all__ = ["alone", "in_fresh_process", "turns"]
 
@@ -32,6 +32,8 @@ class LiteRT:
         data = _example(details["shape"], details["dtype"])
         interpreter.set_tensor(details["index"], data)
         self.invoke = interpreter.invoke
+        output = interpreter.get_output_details()[0]["index"]
+        self.output = lambda: interpreter.get_tensor(output)
 
 
 class ComputeEngine:
@@ -44,6 +46,7 @@ class ComputeEngine:
         engine = interpreter.Interpreter(content, threads, use_xnnpack=True)
         data = _example(engine.input_shapes[0], engine.input_types[0])
         self.invoke = lambda: engine.interpreter.predict([data])
+        self.output = lambda: self.invoke()[0]
 
 
 RUNTIMES = {"litert": LiteRT, "compute_engine": ComputeEngine}
@@ -57,7 +60,11 @@ def _example(shape, dtype):
 
 
 def alone(path, threads=1, runtime="litert"):
-    """Load time and memory of one model."""
+    """Load time and memory of one model.
+
+    Raises:
+        Cannot: If what it computes is not finite.
+    """
     _import(runtime)
     before = memory.now()
     memory.forget_peak()
@@ -67,6 +74,8 @@ def alone(path, threads=1, runtime="litert"):
     for _ in range(3):
         model.invoke()
     after = memory.now()
+    if not np.isfinite(model.output()).all():
+        raise Cannot("outputs are NaN")
     return {
         "load_seconds": seconds,
         "bytes": after.private - before.private,

@@ -125,7 +125,7 @@ def serve(*functions):
         except Cannot as error:
             answer = {"error": {"words": error.words, "detail": error.detail}}
         except Exception as error:  # the other side decides what it means
-            words = f"raises a {type(error).__name__}"
+            words = f"raises {type(error).__name__} here"
             answer = {"error": {"words": words, "detail": str(error)}}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

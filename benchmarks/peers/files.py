@@ -57,12 +57,19 @@ class Files:
                     function, **arguments, folder=str(self.folder)
                 )
         except Cannot as error:
-            self.refused |= dict.fromkeys(formats, error)
+            self.refuse(formats, error)
             return
         for format, result in made.items():
             details = result if isinstance(result, dict) else {"path": result}
             self.paths[format] = details.pop("path")
             self.more[format] = details
+
+    def refuse(self, formats, error):
+        """Keeps why some formats are missing."""
+        print(f"  {', '.join(formats)}: {error.words}. {error.detail}")
+        for format in formats:
+            self.refused[format] = error
+            self.paths.pop(format, None)
 
 
 def make_files(network, folder, journal, arguments):
@@ -82,7 +89,7 @@ def make_files(network, folder, journal, arguments):
             [format],
             "export",
             format=format,
-            source=files.paths[SOURCE],
+            source=files.paths.get(SOURCE, ""),
         )
     files.make("tfmot", ["clusters"], "export", network=layers)
     files.make("compute_engine", ["compute_engine"], "export", network=layers)
@@ -99,8 +106,7 @@ def measure(files, arguments):
                 for _ in range(arguments.processes)
             ]
         except Cannot as error:
-            files.refused[format] = error
-            del files.paths[format]
+            files.refuse([format], error)
             continue
         files.more[format] |= {
             "file_bytes": Path(path).stat().st_size,

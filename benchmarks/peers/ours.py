@@ -15,12 +15,8 @@ from tflite_export import export_tflite
 from tflite_export.validate import make_interpreter
 
 FORMATS = ("packed", "packed_float", "fast", "float")
-# Options of TensorFlow's converter.
-TFLITE = {
-    "float32": {},
-    "float16": {"optimize": True, "types": ["float16"]},
-    "int8": {"optimize": True},
-}
+# Weights that TensorFlow's converter offers.
+TFLITE = {"float32": None, "float16": "float16", "int8": "int8"}
 # Images that batch norm is measured anew on.
 CALIBRATION = 5000
 STEPS = 100
@@ -57,7 +53,7 @@ def after_training(model, data):
 def _int8_error(model, data):
     """The test error with int8 weights and dynamic range, in the runtime."""
     batch = shared.EVALUATION_BATCH
-    content = shared.to_tflite(model, optimize=True, batch=batch)
+    content = shared.to_tflite(model, "int8", batch)
     interpreter = make_interpreter(content)
     interpreter.allocate_tensors()
     (given,) = interpreter.get_input_details()
@@ -123,9 +119,9 @@ def export_tflite_formats(network, folder):
     keras.utils.set_random_seed(1)
     model = networks.build(network, networks.Kit(keras))
     paths = {}
-    for format, options in TFLITE.items():
+    for format, weights in TFLITE.items():
         path = Path(folder) / f"tflite_{format}.tflite"
-        path.write_bytes(shared.to_tflite(model, **options))
+        path.write_bytes(shared.to_tflite(model, weights))
         paths[f"tflite_{format}"] = str(path)
     return paths
 

@@ -128,13 +128,12 @@ def load(path):
     return data
 
 
-def to_tflite(model, optimize=False, types=(), batch=1):
+def to_tflite(model, weights=None, batch=1):
     """The model as TensorFlow's own converter writes it.
 
     Args:
         model: Of Keras 3 or `tf_keras`, with one input.
-        optimize: Whether the converter may quantize.
-        types: The types it may use for weights then; dynamic range if empty.
+        weights: `"float16"`, or `"int8"` for dynamic range; float32 if `None`.
         batch: A fixed batch size: a loop over time needs one.
     """
     import tensorflow as tf
@@ -146,7 +145,8 @@ def to_tflite(model, optimize=False, types=(), batch=1):
     function = serve.get_concrete_function()
     # Without an object that owns them, the variables become constants.
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function])
-    if optimize:
+    if weights:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        converter.target_spec.supported_types = list(types)
+    if weights == "float16":
+        converter.target_spec.supported_types = [tf.float16]
     return converter.convert()

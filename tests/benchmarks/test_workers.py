@@ -29,7 +29,7 @@ def test_an_error_becomes_three_words_and_a_detail(worker):
     with pytest.raises(Cannot) as caught:
         worker.call("fail")
     assert caught.value.to_json() == {
-        "cannot": "raises a TypeError",
+        "cannot": "raises TypeError here",
         "detail": "wrong",
     }
 
