@@ -80,7 +80,7 @@ def train(method, network, data, seed, rates, batch):
             continue
         model = change(model)
         adam = tf_keras.optimizers.Adam(part[0])
-        model.compile(adam, "squared_hinge", jit_compile=True)
+        model.compile(adam, "squared_hinge")
         history += shared.train(model, data, part, seed, batch, first)
     history[-1].update(shared.errors(clustering.strip_clustering(model), data))
     return {method: history}
