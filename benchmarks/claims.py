@@ -80,55 +80,72 @@ def lstm_step(rows):
     )
 
 
-def _files(rows, network):
-    return {
-        row["format"]: row
-        for row in rows
-        if row["network"] == network and "cannot" not in row
-    }
-
-
-def _networks(rows):
-    return list(dict.fromkeys(row["network"] for row in rows))
+def _files(rows):
+    """For each network its files by format, ours and those of the peers."""
+    for network in dict.fromkeys(row["network"] for row in rows):
+        made = {
+            row["format"]: row
+            for row in rows
+            if row["network"] == network and "cannot" not in row
+        }
+        ours = {f: row for f, row in made.items() if f in OURS}
+        peers = {f: row for f, row in made.items() if f not in OURS}
+        yield network, ours, peers
 
 
 def smallest_file(rows):
     holds, texts = True, []
-    for network in _networks(rows):
-        made = _files(rows, network)
-        size = made["packed"]["file_bytes"]
-        peers = {f: r["file_bytes"] for f, r in made.items() if f not in OURS}
-        best = min(peers, key=peers.get)
-        holds = holds and size < peers[best]
-        title = peer_tables.FORMATS[best]
-        texts.append(f"{network} {size / peers[best]:.2f} of {title}")
+    for network, ours, peers in _files(rows):
+        if "packed" not in ours or not peers:
+            holds = False
+            texts.append(f"{network}: nothing to compare")
+            continue
+        best = min(peers.values(), key=lambda row: row["file_bytes"])
+        share = ours["packed"]["file_bytes"] / best["file_bytes"]
+        holds = holds and share < 1
+        title = peer_tables.FORMATS[best["format"]]
+        texts.append(f"{network} {share:.2f} of {title}")
     return holds, "; ".join(texts)
 
 
 def near_the_limit(rows):
-    over = {
-        network: row["file_bytes"] / peer_tables.limit_bytes(row) - 1
-        for network in _networks(rows)
-        for row in [find(rows, network=network, format="packed")]
-    }
-    texts = [f"{network} {share:.1%}" for network, share in over.items()]
-    return max(over.values()) <= MOST_OVERHEAD, "over it: " + ", ".join(texts)
+    holds, texts = True, []
+    for network, ours, _ in _files(rows):
+        if "packed" not in ours:
+            holds = False
+            texts.append(f"{network}: no file")
+            continue
+        packed = ours["packed"]
+        over = packed["file_bytes"] / peer_tables.limit_bytes(packed) - 1
+        holds = holds and over <= MOST_OVERHEAD
+        texts.append(f"{network} {over:.1%}")
+    return holds, "over it: " + ", ".join(texts)
 
 
 def fastest_file(rows):
     holds, texts = True, []
-    for network in _networks(rows):
-        made = _files(rows, network)
+    for network, ours, peers in _files(rows):
+        stock = [row for f, row in peers.items() if f not in NOT_STOCK]
+        if "fast" not in ours or not stock:
+            holds = False
+            texts.append(f"{network}: nothing to compare")
+            continue
         for threads in map(str, THREADS):
-            times = {f: spread(r["seconds"][threads]) for f, r in made.items()}
-            peers = [f for f in made if f not in (*OURS, *NOT_STOCK)]
-            best = min(peers, key=lambda f: times[f]["median"])
+            fast = spread(ours["fast"]["seconds"][threads])
+            best, title = min(
+                (
+                    (spread(row["seconds"][threads]), row["format"])
+                    for row in stock
+                ),
+                key=lambda pair: pair[0]["median"],
+            )
             # Within the noise: the quartiles overlap.
-            low, high = times["fast"]["quartiles"][0], times[best]["quartiles"]
-            holds = holds and low <= high[1]
-            ratio = times["fast"]["median"] / times[best]["median"]
-            title = peer_tables.FORMATS[best]
-            texts.append(f"{network}, {threads}: {ratio:.2f} of {title}")
+            holds = holds and fast["quartiles"][0] <= best["quartiles"][1]
+            texts.append(
+                f"{network}, threads {threads}: "
+                f"{fast['median'] / best['median']:.2f} of "
+                + peer_tables.FORMATS[title]
+            )
     return holds, "; ".join(texts)
 
 
