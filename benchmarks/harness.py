@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "benchmarks"
+# What the speed of matrix products depends on.
+FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp")
 
 
 def interleave(candidates, rounds, progress=print):
@@ -59,8 +61,16 @@ def environment(packages=("keras", "tensorflow", "numpy")):
         "machine": f"{platform.system()} {platform.machine()}",
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
+        "cpu_features": cpu_features(),
         **{name: importlib.metadata.version(name) for name in packages},
     }
+
+
+def cpu_features():
+    """Of `FEATURES`, those that this machine has; none where unknown."""
+    path = Path("/proc/cpuinfo")
+    words = set(path.read_text().split()) if path.is_file() else set()
+    return [feature for feature in FEATURES if feature in words]
 
 
 def write_json(path, content):

@@ -32,7 +32,6 @@ LIMITS = {
     "conv256": {"packed": 1.0, "fast": 0.30},
     "conv512": {"packed": 1.0, "fast": 0.30},
 }
-FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp")
 
 
 def mlp():
@@ -146,11 +145,6 @@ def measure(networks, folder, arguments):
     return rows
 
 
-def cpu_features():
-    words = set(Path("/proc/cpuinfo").read_text().split())
-    return [feature for feature in FEATURES if feature in words]
-
-
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
@@ -175,7 +169,6 @@ def main(argv=None):
     environment = {
         **harness.environment(),
         "ai-edge-litert": importlib.metadata.version("ai-edge-litert"),
-        "cpu_features": cpu_features(),
     }
     harness.write_json(
         arguments.output,

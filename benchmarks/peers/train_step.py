@@ -24,6 +24,8 @@ METHODS = {
 }
 NETWORKS = {"mlp": "mnist", "conv": "svhn32"}
 BASELINE = ("keras_lab", "keras")
+# What takes more than this many times as long is not measured any closer.
+MOST_RATIO = 20
 
 
 def start_all(folder, journal, stack):
@@ -66,10 +68,22 @@ def _stepper(worker, method):
     return lambda: worker.call("step", method=method)
 
 
+def drop_slow(candidates, refused):
+    """Moves what is far too slow from the candidates to the others."""
+    seconds = harness.interleave(candidates, rounds=1)
+    for key in list(candidates):
+        ratio = seconds[key][0] / seconds[BASELINE][0]
+        if ratio > MOST_RATIO:
+            del candidates[key]
+            words = f"over {MOST_RATIO} times"
+            refused[key] = Cannot(words, f"{ratio:.0f} times in one round")
+
+
 def measure(workers, network, layers, jit_compile, arguments):
     """A row for each method, those that cannot do it among them."""
     cell = {"network": network, "jit_compile": jit_compile}
     candidates, refused = prepare(workers, layers, jit_compile, arguments.steps)
+    drop_slow(candidates, refused)
     seconds = harness.interleave(candidates, arguments.rounds)
     rows = [
         {

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 
 import keras
 import pytest
@@ -75,12 +76,21 @@ def test_an_accuracy_that_no_peer_gives_is_kept_with_its_reason(
         tmp_path / "a.json", "peers_accuracy", {}, ("method", "seed")
     )
     arguments = accuracy.parse(["--environments", str(tmp_path)])
-    monkey = {"clusters": "tfmot"}
-    assert monkey.items() <= accuracy.METHODS.items()
     accuracy._run_one(journal, "clusters", 1, tmp_path, arguments)
     (row,) = journal.content["rows"]
     assert row["cannot"] == "no matching wheel"
     assert "no matching wheel" in peer_tables.accuracy([row])
+
+
+def test_what_is_far_too_slow_is_said_to_be_and_not_measured():
+    candidates = {
+        program.BASELINE: lambda: time.sleep(0.001),
+        ("tfmot", "clusters"): lambda: time.sleep(0.2),
+    }
+    refused = {}
+    program.drop_slow(candidates, refused)
+    assert list(candidates) == [program.BASELINE]
+    assert refused["tfmot", "clusters"].words == "over 20 times"
 
 
 @pytest.mark.parametrize("name", ["mnist", "svhn"])

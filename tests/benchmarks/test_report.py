@@ -161,8 +161,8 @@ def test_monitor(results):
 def test_the_headline_shows_the_size_of_the_file(results):
     (row,) = rows_of(results, "peers_files", network="mnist", format="packed")
     table = headline.table(results).split("\n")
-    shown = cell(table, ["file: MNIST, 784-2048-2048-2048-10"], "keras_lab")
-    assert shown == f"{row['file_bytes'] / 1e6:.2f} MB (`packed`)"
+    shown = cell(table, ["file (`packed`), MNIST network"], "keras_lab")
+    assert shown == f"{row['file_bytes'] / 1e6:.2f} MB"
 
 
 @pytest.mark.parametrize("name", PARTS)
