@@ -22,7 +22,8 @@ FROM_WEIGHTS = 10**7
 # and the float file twice; the rest are the unpacked weights in the runtime
 # that checks the file.
 MOST_ARRAYS = {"keras": 6, "lab": 7, "export": 14}
-BASE_BYTES = 10**9
+# Of which TensorFlow, Keras and XLA take 0.9 before there is a network.
+BASE_BYTES = 12 * 10**8
 OURS = ("packed", "packed_float", "fast", "float")
 NOT_STOCK = ("compute_engine",)
 
@@ -240,7 +241,7 @@ CLAIMS = (
     ),
     (
         "growth",
-        "no peak of memory above 1 GB and 24 (Keras), 28 (LAB), 56 (export) "
+        "no peak of memory above 1.2 GB and 24 (Keras), 28 (LAB), 56 (export) "
         "bytes a weight",
         within_memory,
     ),

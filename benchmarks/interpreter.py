@@ -60,7 +60,7 @@ def _example(shape, dtype):
 
 
 def alone(path, threads=1, runtime="litert"):
-    """Load time and memory of one model.
+    """Load time and memory of one model, and its output for random numbers.
 
     Raises:
         Cannot: If what it computes is not finite.
@@ -74,12 +74,14 @@ def alone(path, threads=1, runtime="litert"):
     for _ in range(3):
         model.invoke()
     after = memory.now()
-    if not np.isfinite(model.output()).all():
+    output = np.ravel(model.output())
+    if not np.isfinite(output).all():
         raise Cannot("outputs are NaN")
     return {
         "load_seconds": seconds,
         "bytes": after.private - before.private,
         "peak_bytes": after.peak - before.resident,
+        "output": output.tolist(),
     }
 
 

@@ -18,6 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks import harness, interpreter, tables
 from benchmarks.journal import Journal, JournalError
 from benchmarks.peers import environments
@@ -38,6 +40,8 @@ FORMATS = {
     "compute_engine": "compute_engine",
 }
 SOURCE = "tflite_float32"
+# Made of it, and so comparable in what they compute.
+QUANTIZED = ("tflite_float16", "tflite_int8", "int4", "int2")
 
 
 class Files:
@@ -98,6 +102,7 @@ def make_files(network, folder, journal, arguments):
 
 def measure(files, arguments):
     """Adds what was measured to each file's details."""
+    outputs = {}
     for format, path in list(files.paths.items()):
         runtime = _runtime(format, arguments)
         try:
@@ -115,9 +120,20 @@ def measure(files, arguments):
             "peak_bytes": [run["peak_bytes"] for run in alone],
             "seconds": {str(threads): [] for threads in tables.THREADS},
         }
+        outputs[format] = alone[0]["output"]
+    for format in QUANTIZED if SOURCE in outputs else ():
+        if format not in outputs:
+            continue
+        cosine = _cosine(outputs[format], outputs[SOURCE])
+        files.more[format]["cosine_with_float32"] = cosine
     for threads in tables.THREADS:
         for _ in range(arguments.processes):
             _take_turns(files, threads, arguments)
+
+
+def _cosine(a, b):
+    """Of the angle between two outputs: 1 if they agree."""
+    return float(np.dot(a, b) / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
 def _take_turns(files, threads, arguments):
