@@ -59,8 +59,8 @@ memory, pages of the file included, both beyond what the empty runtime takes.
 All run in the stock runtime (ai-edge-litert, XNNPACK), but for
 larq-compute-engine, which has its own and is made for ARM: on other machines it
 runs its reference kernels. The LSTM takes one-hot vectors, ours indices. A file
-that gives NaN is refused; how far the quantized ones are from float32 is in the
-JSON file (`cosine_with_float32`).""",
+whose outputs are NaN, or have nothing to do with float32's, is refused; how far
+the others are from float32 is in the JSON file (`cosine_with_float32`).""",
     "growth": """\
 Three square dense layers with batch norm, batch 100, with XLA; each size in a
 process of its own.""",

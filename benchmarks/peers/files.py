@@ -42,6 +42,8 @@ FORMATS = {
 SOURCE = "tflite_float32"
 # Made of it, and so comparable in what they compute.
 QUANTIZED = ("tflite_float16", "tflite_int8", "int4", "int2")
+# Two bits lose a lot. Less than this is no loss, but an error of the runtime.
+LEAST_COSINE = 0.1
 
 
 class Files:
@@ -121,19 +123,29 @@ def measure(files, arguments):
             "seconds": {str(threads): [] for threads in tables.THREADS},
         }
         outputs[format] = alone[0]["output"]
-    for format in QUANTIZED if SOURCE in outputs else ():
-        if format not in outputs:
-            continue
-        cosine = _cosine(outputs[format], outputs[SOURCE])
-        files.more[format]["cosine_with_float32"] = cosine
+    if SOURCE in outputs:
+        check_quantized(files, outputs)
     for threads in tables.THREADS:
         for _ in range(arguments.processes):
             _take_turns(files, threads, arguments)
 
 
+def check_quantized(files, outputs):
+    """Refuses the files whose outputs have nothing to do with float32's."""
+    for format in QUANTIZED:
+        if format not in outputs:
+            continue
+        cosine = _cosine(outputs[format], outputs[SOURCE])
+        files.more[format]["cosine_with_float32"] = cosine
+        if cosine < LEAST_COSINE:
+            detail = f"cosine with the outputs of float32: {cosine:.3f}"
+            files.refuse([format], Cannot("outputs are wrong", detail))
+
+
 def _cosine(a, b):
-    """Of the angle between two outputs: 1 if they agree."""
-    return float(np.dot(a, b) / (np.linalg.norm(a) * np.linalg.norm(b)))
+    """Of the angle between two outputs: 1 if they agree, 0 if one is zero."""
+    lengths = np.linalg.norm(a) * np.linalg.norm(b)
+    return float(np.dot(a, b) / lengths) if lengths else 0.0
 
 
 def _take_turns(files, threads, arguments):

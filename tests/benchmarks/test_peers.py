@@ -8,7 +8,7 @@ import keras
 import pytest
 
 from benchmarks import networks, peer_tables, train_step
-from benchmarks.peers import accuracy, environments
+from benchmarks.peers import accuracy, environments, files
 from benchmarks.peers import train_step as program
 from benchmarks.workers import Cannot
 from keras_lab.binary_weight import binary_weights
@@ -91,6 +91,20 @@ def test_what_is_far_too_slow_is_said_to_be_and_not_measured():
     program.drop_slow(candidates, refused)
     assert list(candidates) == [program.BASELINE]
     assert refused["tfmot", "clusters"].words == "over 20 times"
+
+
+def test_a_quantized_file_with_unrelated_outputs_is_refused(tmp_path):
+    made = files.Files(tmp_path, tmp_path, journal=None)
+    made.paths = dict.fromkeys(("tflite_float32", "int4", "int2"), "x")
+    made.more = {format: {} for format in made.paths}
+    outputs = {"tflite_float32": [1, 2], "int4": [1, 1], "int2": [0, 0]}
+    files.check_quantized(made, outputs)
+    assert list(made.refused) == ["int2"]
+    assert made.refused["int2"].words == "outputs are wrong"
+    assert made.more["int4"]["cosine_with_float32"] == pytest.approx(
+        3 / 10**0.5
+    )
+    assert "int2" not in made.paths
 
 
 @pytest.mark.parametrize("name", ["mnist", "svhn"])
