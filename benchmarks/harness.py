@@ -6,10 +6,13 @@ import json
 import os
 import platform
 import statistics
+import sys
 import time
 from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "benchmarks"
+# What the speed of matrix products depends on.
+FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp")
 
 
 def interleave(candidates, rounds, progress=print):
@@ -40,27 +43,64 @@ def interleave(candidates, rounds, progress=print):
 
 def ratio(seconds, name, baseline):
     """Median and quartiles of the ratio of two candidates, round by round."""
-    ratios = [a / b for a, b in zip(seconds[name], seconds[baseline])]
-    low, median, high = statistics.quantiles(ratios, n=4)
+    return spread([a / b for a, b in zip(seconds[name], seconds[baseline])])
+
+
+def spread(values):
+    """Median and quartiles; of a single value, that value."""
+    if len(values) == 1:
+        return {"median": values[0], "quartiles": [values[0], values[0]]}
+    low, median, high = statistics.quantiles(values, n=4)
     return {"median": median, "quartiles": [low, high]}
 
 
-def environment():
+def environment(packages=("keras", "tensorflow", "numpy")):
     """The machine and the versions a number was measured with."""
-    packages = ("keras", "tensorflow", "numpy")
     return {
         "date": datetime.date.today().isoformat(),
         "machine": f"{platform.system()} {platform.machine()}",
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
+        "cpu_features": cpu_features(),
         **{name: importlib.metadata.version(name) for name in packages},
     }
 
 
+def cpu_features():
+    """Of `FEATURES`, those that this machine has; none where unknown."""
+    path = Path("/proc/cpuinfo")
+    words = set(path.read_text().split()) if path.is_file() else set()
+    return [feature for feature in FEATURES if feature in words]
+
+
 def write_json(path, content):
+    """Writes the whole file or nothing."""
+    write_text(path, json.dumps(content, indent=1) + "\n")
+
+
+def write_text(path, text):
     """Writes the whole file or nothing."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".part")
-    partial.write_text(json.dumps(content, indent=1) + "\n")
+    partial.write_text(text)
     partial.replace(path)
+
+
+def check_rounds(parser, arguments):
+    """Ends the program unless --rounds and --steps make sense."""
+    if arguments.rounds < 2 or arguments.steps < 1:
+        parser.error(
+            "--rounds must be at least 2 and --steps at least 1. Received: "
+            f"--rounds {arguments.rounds} --steps {arguments.steps}"
+        )
+
+
+def report_errors(program, errors) -> int:
+    """Runs a program; an error of these kinds is a line and exit code 1."""
+    try:
+        program()
+    except errors as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0

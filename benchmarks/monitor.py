@@ -54,11 +54,7 @@ def main(argv=None):
     add("--steps", type=int, default=20, help="training steps a round")
     add("--output", default=str(harness.RESULTS / "monitor.json"))
     arguments = parser.parse_args(argv)
-    if arguments.rounds < 2 or arguments.steps < 1:
-        parser.error(
-            "--rounds must be at least 2 and --steps at least 1. Received: "
-            f"--rounds {arguments.rounds} --steps {arguments.steps}"
-        )
+    harness.check_rounds(parser, arguments)
     with tempfile.TemporaryDirectory() as folder:
         runs = candidates(arguments.steps, folder)
         seconds = harness.interleave(runs, arguments.rounds)

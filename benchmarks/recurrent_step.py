@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_lab
-from benchmarks import harness
+from benchmarks import harness, tables
 
 CHARACTERS = 87
 LAYERS = {
@@ -26,13 +26,6 @@ LAYERS = {
     "lab, one_hot": lambda cells: keras_lab.BinaryLSTM(
         cells, return_sequences=True, one_hot=CHARACTERS
     ),
-}
-PARTS = {
-    "form ŵ": "both kernels, once",
-    "project": "the inputs of all steps",
-    "loop": "recurrent product and gates; with Keras all of the forward pass",
-    "backward": "gradients",
-    "update": "Adam; and α",
 }
 
 
@@ -145,37 +138,6 @@ def _parts(network, name, jit_compile, arguments):
     }
 
 
-def table(rows):
-    lines = [
-        "| | layer | jit_compile | time / keras.layers.LSTM | quartiles |",
-        "|---|---|---|---|---|",
-    ]
-    for row in rows:
-        low, high = row["ratio"]["quartiles"]
-        lines.append(
-            f"| {row['what']} | {row['layer']} | {row['jit_compile']} "
-            f"| {row['ratio']['median']:.2f} | {low:.2f}–{high:.2f} |"
-        )
-    return "\n".join(lines)
-
-
-def parts_table(parts):
-    lines = [
-        "| milliseconds | " + " | ".join(PARTS) + " | sum |",
-        "|---" * (len(PARTS) + 2) + "|",
-    ]
-    for row in parts:
-        times = row["milliseconds"]
-        cells = [f"{times[p]:.0f}" if p in times else "–" for p in PARTS]
-        jit = ", jit_compile" if row["jit_compile"] else ""
-        lines.append(
-            f"| {row['layer']}{jit} | "
-            + " | ".join([*cells, f"{sum(times.values()):.0f}"])
-            + " |"
-        )
-    return "\n".join(lines)
-
-
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
@@ -198,8 +160,9 @@ def parse(argv):
 def main(argv=None):
     arguments = parse(argv)
     rows, parts = measure(arguments)
-    print("\n" + table(rows) + "\n\n" + parts_table(parts) + "\n")
-    for part, meaning in PARTS.items():
+    print("\n" + tables.recurrent_step(rows) + "\n")
+    print(tables.recurrent_parts(parts) + "\n")
+    for part, meaning in tables.PARTS.items():
         print(f"{part}: {meaning}")
     harness.write_json(
         arguments.output,

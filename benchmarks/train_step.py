@@ -18,78 +18,60 @@ import tempfile
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
-import numpy as np
-import tensorflow as tf
 
 import keras_lab
-from benchmarks import harness
+from benchmarks import harness, networks, stepping, tables
+from examples.paper.schemes import SCHEMES
 
-SCHEMES = ("lab", "bwn", "binary_connect")
 # Either glibc's malloc, which gives blocks of more than 32 MB back to the
 # system after each step, or TensorFlow's own, which keeps them.
 ALLOCATORS = {"system": "0", "bfc": "1"}
 
 
-def mlp(scheme):
-    dense = _layer(keras.layers.Dense, keras_lab.BinaryDense, scheme)
-    model = keras.Sequential([keras.Input((784,))])
-    for _ in range(3):
-        _block(model, dense(2048, use_bias=False))
-    _block(model, dense(10, use_bias=False), last=True)
-    return model
+NETWORKS = {"mlp": "mnist", "conv": "svhn32"}
 
 
-def conv(scheme, width=32):
-    dense = _layer(keras.layers.Dense, keras_lab.BinaryDense, scheme)
-    conv2d = _layer(keras.layers.Conv2D, keras_lab.BinaryConv2D, scheme)
-    model = keras.Sequential([keras.Input((32, 32, 3))])
-    for filters in (width, 2 * width, 4 * width):
-        _block(model, conv2d(filters, 3, padding="same", use_bias=False))
-        model.add(conv2d(filters, 3, padding="same", use_bias=False))
-        _block(model, keras.layers.MaxPooling2D())
-    model.add(keras.layers.Flatten())
-    for _ in range(2):
-        _block(model, dense(1024, use_bias=False))
-    _block(model, dense(10, use_bias=False), last=True)
-    return model
-
-
-def _layer(plain, binary, scheme):
+def kit(scheme):
+    """The layers of a scheme: of Keras, or of keras_lab."""
     if scheme == "keras":
-        return plain
-    return lambda *a, **k: binary(*a, kernel_quantizer=scheme, **k)
+        return networks.Kit(keras)
+    quantizers = SCHEMES[scheme]
+    sign = quantizers.input_quantizer
+    return networks.Kit(
+        keras,
+        {
+            "Dense": keras_lab.BinaryDense,
+            "Conv2D": keras_lab.BinaryConv2D,
+            "LSTM": keras_lab.BinaryLSTM,
+        },
+        kernel={"kernel_quantizer": quantizers.kernel_quantizer},
+        inputs={"input_quantizer": sign} if sign else {},
+    )
 
 
-def _block(model, layer, last=False):
-    model.add(layer)
-    model.add(keras.layers.BatchNormalization())
-    if not last:
-        model.add(keras.layers.ReLU())
+def mlp(scheme):
+    """The paper's MNIST network."""
+    return networks.build(networks.describe("mnist"), kit(scheme))
 
 
-NETWORKS = {"mlp": (mlp, 100), "conv": (conv, 50)}
+def make(network, scheme, seed=1):
+    """A model and an optimizer, not compiled.
+
+    Args:
+        network: A list of layers.
+        scheme: `"keras"`, or a key of `SCHEMES`.
+        seed: Of the weights.
+    """
+    keras.utils.set_random_seed(seed)
+    model = networks.build(network, kit(scheme))
+    adam = keras.optimizers.Adam if scheme == "keras" else keras_lab.LABAdam
+    return model, adam(0.001)
 
 
 def stepper(network, scheme, jit_compile, steps):
     """A function that takes some training steps of a fresh model."""
-    make, batch = NETWORKS[network]
-    keras.utils.set_random_seed(1)
-    model = make(scheme)
-    adam = keras.optimizers.Adam if scheme == "keras" else keras_lab.LABAdam
-    optimizer = adam(0.001)
-    model.compile(optimizer, "squared_hinge", jit_compile=jit_compile)
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(batch, *model.input_shape[1:])).astype("float32")
-    y = np.where(rng.integers(0, 10, (batch, 1)) == np.arange(10), 1.0, -1.0)
-    data = iter(tf.data.Dataset.from_tensors((x, y)).repeat())
-    optimizer.build(model.trainable_variables)
-    model.make_train_function()
-    step = model.train_function
-
-    def run():
-        for _ in range(steps):
-            step(data)
-
+    model, optimizer = make(network, scheme)
+    run = stepping.stepper(model, optimizer, jit_compile, steps)
     run.bytes = sum(v.numpy().nbytes for v in optimizer.variables)
     return run
 
@@ -104,8 +86,9 @@ def measure(arguments):
                 f"{arguments.allocator} allocator",
                 flush=True,
             )
+            layers = networks.describe(NETWORKS[network])
             runs = {
-                scheme: stepper(network, scheme, jit_compile, arguments.steps)
+                scheme: stepper(layers, scheme, jit_compile, arguments.steps)
                 for scheme in ["keras", *arguments.schemes]
             }
             seconds = harness.interleave(runs, arguments.rounds)
@@ -126,22 +109,6 @@ def measure(arguments):
     return rows
 
 
-def table(rows):
-    lines = [
-        "| network | jit_compile | allocator | scheme | step / Keras float "
-        "| quartiles | optimizer memory / Adam |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        low, high = row["ratio"]["quartiles"]
-        lines.append(
-            f"| {row['network']} | {row['jit_compile']} | {row['allocator']} "
-            f"| {row['scheme']} | {row['ratio']['median']:.2f} "
-            f"| {low:.2f}–{high:.2f} | {row['optimizer_memory_ratio']:.3f} |"
-        )
-    return "\n".join(lines)
-
-
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
@@ -152,11 +119,7 @@ def parse(argv):
     add("--allocator", choices=[*ALLOCATORS, "both"], default="both")
     add("--output", default=str(harness.RESULTS / "train_step.json"))
     arguments = parser.parse_args(argv)
-    if arguments.rounds < 2 or arguments.steps < 1:
-        parser.error(
-            "--rounds must be at least 2 and --steps at least 1. Received: "
-            f"--rounds {arguments.rounds} --steps {arguments.steps}"
-        )
+    harness.check_rounds(parser, arguments)
     return arguments
 
 
@@ -179,7 +142,7 @@ def main(argv=None):
                     rows += json.load(file)["rows"]
     else:
         rows = measure(arguments)
-    print("\n" + table(rows))
+    print("\n" + tables.train_step(rows))
     harness.write_json(
         arguments.output,
         {

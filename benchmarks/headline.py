@@ -1,0 +1,99 @@
+"""The README's table: ours against what users would pick instead."""
+
+import statistics
+
+from benchmarks import peer_tables
+from benchmarks.peer_tables import FORMATS, cell, find
+from benchmarks.tables import markdown
+
+__all__ = ["table"]
+
+HEADS = (
+    *("", "keras_lab", "float32", "larq", "tfmot, 2 clusters"),
+    "TFLite, ai-edge-quantizer",
+)
+STOCK = ("tflite_float16", "tflite_int8", "int4", "int2")
+NETWORKS = {
+    "mnist": "MNIST network",
+    "cifar10": "CIFAR-10 network",
+    "svhn": "SVHN network",
+    "lstm": "LSTM",
+}
+
+
+def table(results: dict) -> str:
+    """A quantity a line: ours, float, and the peers'."""
+    rows = {name: c.get("rows", []) for name, c in results.items()}
+    files = rows.get("peers_files", [])
+    lines = [
+        _steps(rows.get("peers_train_step", [])),
+        _errors(rows.get("peers_accuracy", [])),
+    ]
+    for network, title in NETWORKS.items():
+        title = f"file (`packed`), {title}"
+        lines.append(_files(files, network, title, "packed", _SIZE))
+    for network, title in NETWORKS.items():
+        title = f"inference (`fast`), {title}"
+        lines.append(_files(files, network, title, "fast", _LATENCY))
+    return markdown(HEADS, lines)
+
+
+def _steps(rows):
+    methods = ("lab", "keras", "larq_weights", "clusters")
+    key = {"network": "mlp", "jit_compile": False}
+    return (
+        "training step (LAB) / Keras float, MNIST network",
+        *(
+            cell(
+                find(rows, method=method, **key),
+                lambda row: f"{row['ratio']['median']:.2f}",
+            )
+            for method in methods
+        ),
+        "–",
+    )
+
+
+def _errors(rows):
+    def text(method):
+        values = peer_tables.errors(rows, method)
+        if not values:
+            return cell(find(rows, method=method), str)
+        mean, deviation = peer_tables.mean_and_deviation(values)
+        return f"{mean:.2f} ± {deviation:.2f}%"
+
+    methods = ("lab", "keras", "larq_weights", "clusters", "sign_calibrated")
+    title = "MNIST test error at one bit (LAB), ten epochs"
+    after = f"{text(methods[-1])} (sign(w)·mean\\|w\\|)"
+    return title, *map(text, methods[:-1]), after
+
+
+_SIZE = (
+    lambda row: row["file_bytes"],
+    lambda row: peer_tables.megabytes(row["file_bytes"]),
+)
+_LATENCY = (
+    lambda row: statistics.median(row["seconds"]["1"]),
+    lambda row: f"{1e3 * statistics.median(row['seconds']['1']):.2f} ms",
+)
+
+
+def _files(rows, network, title, ours, quantity):
+    value, show = quantity
+    formats = (ours, "tflite_float32", "compute_engine", "clusters")
+    cells = [
+        cell(find(rows, network=network, format=format), show)
+        for format in formats
+    ]
+    made = [
+        row
+        for row in rows
+        if row["network"] == network
+        and row["format"] in STOCK
+        and "cannot" not in row
+    ]
+    best = "not run"
+    if made:
+        row = min(made, key=value)
+        best = f"{show(row)} ({FORMATS[row['format']].split(',')[0]})"
+    return title, *cells, best

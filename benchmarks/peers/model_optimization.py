@@ -1,0 +1,107 @@
+"""tensorflow-model-optimization: quantization-aware training, clustering.
+
+A worker. `qat` trains for int8 weights and activations; `clusters` for weights
+that take one of two values a kernel.
+"""
+
+import gzip
+from pathlib import Path
+
+import tensorflow_model_optimization as tfmot
+import tf_keras
+
+from benchmarks import networks
+from benchmarks.peers import shared
+from benchmarks.workers import Cannot, serve
+
+clustering = tfmot.clustering.keras
+quantization = tfmot.quantization.keras
+# How many of the epochs are fine-tuning with clustered weights.
+FINE_TUNING_SHARE = 0.5
+
+
+def quantize(model):
+    """For quantization-aware training, all layers that it knows.
+
+    It refuses a batch norm that does not follow its kernel directly, as after
+    a max-pooling: that one stays in float.
+    """
+    previous = {
+        after.name: before
+        for before, after in zip(model.layers, model.layers[1:])
+    }
+
+    def annotate(layer):
+        before = previous.get(layer.name)
+        pooled = isinstance(before, tf_keras.layers.MaxPooling2D)
+        if pooled and isinstance(layer, tf_keras.layers.BatchNormalization):
+            return layer
+        return quantization.quantize_annotate_layer(layer)
+
+    if any(isinstance(layer, tf_keras.layers.LSTM) for layer in model.layers):
+        raise Cannot("refuses recurrent layers")
+    annotated = tf_keras.models.clone_model(model, clone_function=annotate)
+    return quantization.quantize_apply(annotated)
+
+
+def cluster(model):
+    """For two values a kernel."""
+    return clustering.cluster_weights(
+        model,
+        number_of_clusters=2,
+        cluster_centroids_init=(
+            clustering.CentroidInitialization.KMEANS_PLUS_PLUS
+        ),
+    )
+
+
+METHODS = {"tf_keras": lambda m: m, "qat": quantize, "clusters": cluster}
+
+
+def make(network, method):
+    """A model and an optimizer, not compiled."""
+    tf_keras.utils.set_random_seed(1)
+    model = networks.build(network, networks.Kit(tf_keras))
+    return METHODS[method](model), tf_keras.optimizers.Adam(0.001)
+
+
+def train(method, network, data, seed, rates, batch):
+    """The epochs of 2-cluster weights: float first, then fine-tuning."""
+    data = shared.load(data)
+    tf_keras.utils.set_random_seed(seed)
+    model = networks.build(network, networks.Kit(tf_keras))
+    split = len(rates) - max(1, round(len(rates) * FINE_TUNING_SHARE))
+    history = []
+    for part, change, first in (
+        (rates[:split], METHODS["tf_keras"], 1),
+        (rates[split:], METHODS[method], split + 1),
+    ):
+        if not part:
+            continue
+        model = change(model)
+        adam = tf_keras.optimizers.Adam(part[0])
+        model.compile(adam, "squared_hinge")
+        history += shared.train(model, data, part, seed, batch, first)
+    history[-1].update(shared.errors(clustering.strip_clustering(model), data))
+    return {method: history}
+
+
+def export(network, folder):
+    """A file of clustered float32 weights, compressed with gzip."""
+    tf_keras.utils.set_random_seed(1)
+    model = cluster(networks.build(network, networks.Kit(tf_keras)))
+    content = shared.to_tflite(clustering.strip_clustering(model))
+    path = Path(folder) / "clusters.tflite.gz"
+    path.write_bytes(gzip.compress(content, compresslevel=9))
+    return {"clusters": str(path)}
+
+
+def main():
+    versions = shared.versions_of(
+        "tensorflow-model-optimization", "tensorflow", "tf_keras", "numpy"
+    )
+    serve(versions, train, export, *shared.Steps(make).functions)
+
+
+if __name__ == "__main__":
+    main()
