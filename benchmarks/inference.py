@@ -15,13 +15,13 @@ import importlib.metadata
 import os
 import statistics
 import tempfile
-import time
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from benchmarks import harness, tables
 from benchmarks.interpreter import in_fresh_process
+from benchmarks.workers import Worker
 
 FORMATS = ("float", "packed", "packed_float", "fast")
 # The longest that a format may take, as a ratio to "float".
@@ -76,23 +76,19 @@ NETWORKS = {
 
 
 def export(networks, folder):
-    """Writes the files, and times the export of each."""
-    from tflite_export import export_tflite
-
+    """Writes each file in a process of its own, and measures that."""
     rows = {}
     for network in networks:
-        model = NETWORKS[network]()
         for format in FORMATS:
-            start = time.perf_counter()
-            report = export_tflite(
-                model, folder / f"{network}-{format}.tflite", format
-            )
+            path = str(folder / f"{network}-{format}.tflite")
+            with Worker("benchmarks.export_worker") as worker:
+                result = worker.call(
+                    "export", network=network, format=format, path=path
+                )
             rows[network, format] = {
                 "network": network,
                 "format": format,
-                "file_bytes": report.file_bytes,
-                "export_seconds": time.perf_counter() - start,
-                "max_error": report.agreement.max_error,
+                **result,
             }
             print(f"exported {network}, {format}", flush=True)
     return rows

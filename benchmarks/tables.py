@@ -80,7 +80,7 @@ def inference(rows) -> str:
     """The four formats against the float one."""
     heads = (
         *("network", "format", "file", "load", "memory"),
-        *("1 thread", "2 threads", "limit"),
+        *("1 thread", "2 threads", "limit", "export"),
     )
     by_threads = [[r for r in rows if r["threads"] == n] for n in THREADS]
     lines = [
@@ -93,10 +93,18 @@ def inference(rows) -> str:
             f"{one['ratio']:.2f}",
             f"{two['ratio']:.2f}",
             "" if one["limit"] is None else f"{one['limit']:.2f}",
+            _export_cost(one),
         )
         for one, two in zip(*by_threads)
     ]
     return markdown(heads, lines)
+
+
+def _export_cost(row):
+    cost = f"{row['export_seconds']:.1f} s"
+    if "export_memory_bytes" in row:
+        cost += f", {row['export_memory_bytes'] / 1e6:.0f} MB"
+    return cost
 
 
 def monitor(content) -> str:
