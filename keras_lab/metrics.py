@@ -28,9 +28,9 @@ class FlipRatio(keras.metrics.Metric):
     somebody assigned other weights since the last step (`set_weights`, an
     average of weights): those flips count.
 
-    It keeps the signs of the last step: one byte a weight. For the paper's
-    MNIST network on a CPU a step takes about 4% more time, under XLA 18%.
-    `keras_lab.callbacks.BinaryMonitor` counts by epoch, for less than 1%.
+    It keeps the signs of the last step: one byte a weight. A step of the
+    paper's MNIST network takes about 4% more processor time on two cores, under
+    XLA 18%. `keras_lab.callbacks.BinaryMonitor` counts by epoch, for much less.
 
     Args:
         target: A built model or layer, to watch all of its binary weights. (A

@@ -152,6 +152,8 @@ def _inference(times):
         "network": "mlp",
         "format": "fast",
         "file_bytes": 10**6,
+        "export_seconds": 2.0,
+        "export_memory_bytes": 3 * 10**8,
         "load_milliseconds": 5.0,
         "memory_bytes": 10**7,
         "ratios": ratios,

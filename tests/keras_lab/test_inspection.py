@@ -38,7 +38,10 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_a_keras_file_gives_the_summary_and_the_picture(folder, capsys):
+def test_a_keras_file_gives_the_summary_and_the_picture(
+    folder, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "200")
     figure = folder / "weights.png"
     code = main(["inspect", str(folder / "model.keras"), "--plot", str(figure)])
     assert code == 0

@@ -222,7 +222,8 @@ def test_the_total_is_the_size_of_the_exported_file(make, tmp_path, rng):
     assert totals["binary_params"] / 8 <= kernels < totals["exported_bytes"]
 
 
-def test_the_table_shows_what_the_dict_holds():
+def test_the_table_shows_what_the_dict_holds(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     model = small_convolution()
     lines = []
     keras_lab.summary(model, print_fn=lines.append)

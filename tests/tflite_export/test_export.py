@@ -315,7 +315,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path, classifier, monkeypatch):
     def full(source, target):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(export_module.os, "replace", full)
+    monkeypatch.setattr("os.replace", full)
     check_leaves_nothing(
         tmp_path, OSError, "No space", classifier[0], tmp_path / "m.tflite"
     )
