@@ -22,7 +22,7 @@ NETWORKS = {
 
 
 def table(results: dict) -> str:
-    """A quantity a line: ours, float, and the peers'."""
+    """A quantity a line: ours, float, and the peers'; what has run of them."""
     rows = {name: c.get("rows", []) for name, c in results.items()}
     files = rows.get("peers_files", [])
     lines = [
@@ -35,7 +35,12 @@ def table(results: dict) -> str:
     for network, title in NETWORKS.items():
         title = f"inference (`fast`), {title}"
         lines.append(_files(files, network, title, "fast", _LATENCY))
-    return markdown(HEADS, lines)
+    lines = [line for line in lines if any(map(_has_run, line[1:]))]
+    return markdown(HEADS, lines) if lines else "Nothing of it has run yet."
+
+
+def _has_run(text):
+    return not text.startswith(("not run", "–"))
 
 
 def _steps(rows):
