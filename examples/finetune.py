@@ -126,7 +126,6 @@ class Run:
             **{name: getattr(options, name) for name in SETTINGS},
         }
         before = checkpoints.previous(self.path, configuration, options.epochs)
-        self._log("compiling")
         self._build()
         if before is None:
             self.result = {
@@ -148,11 +147,12 @@ class Run:
     def _build(self):
         options = self.options
         keras.utils.set_random_seed(self.seed)
-        self.model, self.report = keras_lab.binarize_model(
+        self.model, report = keras_lab.binarize_model(
             self.float_model,
             SCHEMES[self.scheme].kernel_quantizer,
             return_report=True,
         )
+        self._log(f"binarized\n{report}")
         self.trained = keras_lab.Distiller(
             self.model.inputs,
             self.model.outputs,

@@ -3,9 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from keras_lab.binary_weight import binary_weights
-
-__all__ = ["rehearse_export", "stored_as_float", "try_export"]
+__all__ = ["rehearse_export", "try_export"]
 
 # What a layer of another origin, a full disk or a wrong option can lead to.
 PROBLEMS = (
@@ -36,13 +34,3 @@ def rehearse_export(model, format="packed", **options):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         return try_export(model, path, format, **options)
-
-
-def stored_as_float(model, report) -> list:
-    """The binary weights of a model that its file holds in 32 bits.
-
-    The converter may fold a batch norm into the kernel after it.
-    """
-    packed = {row.layer for row in report.layers if row.kind == "binary"}
-    weights = binary_weights(model.weights)
-    return [weight for weight in weights if weight.latent.path not in packed]

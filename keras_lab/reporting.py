@@ -10,7 +10,7 @@ import numpy as np
 from keras_lab.binary_weight import binary_weights
 from keras_lab.checks import check_is_model, no_weights_yet, nothing_binary
 from keras_lab.costs import Call, calls, products
-from keras_lab.exporting import rehearse_export, stored_as_float
+from keras_lab.exporting import rehearse_export
 from keras_lab.names import leaf_layers
 from keras_lab.rendering import render
 
@@ -239,11 +239,10 @@ def _stored_bytes(model, report):
     weights = binary_weights(model.weights)
     for weight in weights:
         weights_of_path[weight.latent.path] += _size([weight.latent])
-    in_float = {id(weight) for weight in stored_as_float(model, report)}
 
     def stored(weight):
         path, size = weight.latent.path, _size([weight.latent])
-        if id(weight) in in_float:
+        if path in report.not_packed:
             return 4 * size, True
         return in_path[path] * size // weights_of_path[path], False
 

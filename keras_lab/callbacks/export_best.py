@@ -6,7 +6,7 @@ import warnings
 import keras
 
 from keras_lab.checks import is_built
-from keras_lab.exporting import rehearse_export, stored_as_float, try_export
+from keras_lab.exporting import rehearse_export, try_export
 from keras_lab.files import check_target
 
 __all__ = ["ExportBest"]
@@ -134,20 +134,10 @@ class ExportBest(keras.callbacks.Callback):
             return
         self.report = report
         self.best, self.best_epoch = value, epoch
-        if self.format != "float":
-            self._warn_of_float_kernels()
         if self.verbose:
             print(
                 f"\nEpoch {epoch + 1}: {self.monitor} is {value:.5g}, the best "
                 f"so far: {self.report.file_bytes:,} bytes in {self.filename}"
-            )
-
-    def _warn_of_float_kernels(self):
-        weights = stored_as_float(self.model, self.report)
-        if weights:
-            self._warn_once(
-                f"'{self.filename}' holds binary kernels in 32 bits a weight: "
-                + ", ".join(weight.latent.path for weight in weights)
             )
 
     def _warn_once(self, message):
