@@ -68,7 +68,7 @@ def _errors(rows):
         return f"{mean:.2f} ± {deviation:.2f}%"
 
     methods = ("lab", "keras", "larq_weights", "clusters", "sign_calibrated")
-    title = "MNIST test error at one bit (LAB), ten epochs"
+    title = "MNIST test error at one bit (LAB), 512 units, ten epochs"
     after = f"{text(methods[-1])} (sign(w)·mean\\|w\\|)"
     return title, *map(text, methods[:-1]), after
 

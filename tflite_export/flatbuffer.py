@@ -41,6 +41,7 @@ class FlatModel:
             root = schema.Model.GetRootAs(content, 0)
             self.model = schema.ModelT.InitFromObj(root)
             check_references(self.model)
+        self._small_constants = {}
 
     @property
     def subgraphs(self):
@@ -157,6 +158,17 @@ class FlatModel:
             self.add_buffer(value),
         )
 
+    def small_constant(self, subgraph, value) -> int:
+        """A constant that all who need the same may share."""
+        value = np.asarray(value)
+        content = value.dtype.str, value.shape, value.tobytes()
+        key = (id(subgraph), *content)
+        if key not in self._small_constants:
+            self._small_constants[key] = self.add_constant(
+                subgraph, "constant", value
+            )
+        return self._small_constants[key]
+
     def operator(self, name, inputs, outputs, version=1, **options):
         """A new operator; `options` are the fields of its options' table."""
         operator = schema.OperatorT()
@@ -212,10 +224,12 @@ OPTIONS = {
     "FULLY_CONNECTED": "FullyConnectedOptions",
     "GATHER": "GatherOptions",
     "GREATER_EQUAL": "GreaterEqualOptions",
+    "MUL": "MulOptions",
     "PAD": "PadOptions",
     "RESHAPE": "ReshapeOptions",
     "SELECT_V2": "SelectV2Options",
     "STRIDED_SLICE": "StridedSliceOptions",
+    "SUB": "SubOptions",
     "TRANSPOSE": "TransposeOptions",
 }
 

@@ -11,6 +11,7 @@ from tflite_export.find import (
 )
 from tflite_export.flatbuffer import FlatModel, inputs_of
 from tflite_export.transformations.conv_as_matmul import can_be_matmul
+from tflite_export.transformations.conv_as_winograd import can_be_winograd
 from tflite_export.transformations.convolution import is_grouped
 from tflite_export.transformations.pass_into_loop import loop_of
 from tflite_export.transformations.sign_inputs import (
@@ -19,7 +20,7 @@ from tflite_export.transformations.sign_inputs import (
     reaches_sign,
 )
 
-__all__ = ["Format", "Placement", "Storage", "plan"]
+__all__ = ["Format", "Placement", "Products", "Storage", "plan"]
 
 
 class Format(enum.StrEnum):
@@ -49,6 +50,13 @@ class Storage(enum.StrEnum):
     FLOAT32 = "float32"
 
 
+class Products(enum.Enum):
+    """How a convolution is written as products of matrices."""
+
+    PATCHES = enum.auto()
+    WINOGRAD = enum.auto()
+
+
 @dataclasses.dataclass(frozen=True)
 class Placement:
     """What is to happen to one binary weight.
@@ -58,7 +66,7 @@ class Placement:
         storage: How it lies in the file.
         int8: Whether its operators compute in int8, else in float32.
         encode_signs: Whether their inputs are signs, to be encoded as {0, 1}.
-        matmul: Whether they are convolutions to be written as products.
+        products: If they are convolutions to be written as products, how.
         note: Why the arithmetic is not the format's usual one; may be empty.
     """
 
@@ -66,7 +74,7 @@ class Placement:
     storage: Storage
     int8: bool
     encode_signs: bool = False
-    matmul: bool = False
+    products: Products | None = None
     note: str = ""
 
 
@@ -89,15 +97,13 @@ def _plan_one(model, constant, format):
     note = _why_float(model, constant, users, format)
     if note:
         return Placement(constant, Storage.FLOAT32, int8=False, note=note)
-    matmul = format.is_packed and all(
-        can_be_matmul(model, subgraph, user) for user in users
-    )
+    products = _products(model, subgraph, constant, users, format)
     why_not = ""
     encode_signs = False
     if not format.is_exact:
         why_not = _why_not_int8(model, subgraph, constant, users, format)
-        if matmul:
-            why_not = "as a float product: no fast int8 convolution unpacks"
+        if products:
+            why_not = "as float products: no fast int8 convolution unpacks"
         encode_signs = not why_not and all(
             _sign_input(model, subgraph, user) for user in users
         )
@@ -107,9 +113,44 @@ def _plan_one(model, constant, format):
         _storage(constant, format, int8),
         int8=int8,
         encode_signs=encode_signs,
-        matmul=matmul,
+        products=products,
         note=why_not,
     )
+
+
+def _products(model, subgraph, constant, users, format):
+    """How to write convolutions of unpacked weights as products, or `None`."""
+
+    def all_can(be):
+        return all(be(model, subgraph, user) for user in users)
+
+    if not format.is_packed or not all_can(can_be_matmul):
+        return None
+    if (
+        format.is_exact
+        or constant.subgraph != 0
+        or not all_can(can_be_winograd)
+        or _near_signs(model, subgraph, users)
+    ):
+        return Products.PATCHES
+    return Products.WINOGRAD
+
+
+def _near_signs(model, subgraph, users):
+    """Whether inputs are signs, or signs are taken of outputs.
+
+    A rounding error then may become a wrong sign.
+    """
+    return any(
+        _sign_input(model, subgraph, user)
+        or _reaches_sign(model, subgraph, user)
+        for user in users
+    )
+
+
+def _reaches_sign(model, subgraph, user):
+    output = int(user.outputs[0])
+    return reaches_sign(model, subgraph, output, set(WEIGHTED_OPERATORS))
 
 
 def _why_float(model, constant, users, format):
@@ -155,11 +196,7 @@ def _why_not_int8(model, subgraph, constant, users, format):
         if not all(can_encode(model, subgraph, user) for user in users):
             return "sign inputs, exact only in float here"
         return ""
-    outputs = [int(user.outputs[0]) for user in users]
-    if any(
-        reaches_sign(model, subgraph, output, set(WEIGHTED_OPERATORS))
-        for output in outputs
-    ):
+    if any(_reaches_sign(model, subgraph, user) for user in users):
         return "signs are taken of its outputs"
     return ""
 

@@ -8,11 +8,13 @@ from tflite_export.flatbuffer import FlatModel
 from tflite_export.metadata import Stored, write_metadata
 from tflite_export.plan import (
     Format,
+    Products,
     Storage,
     plan,
     weighted_users,
 )
 from tflite_export.transformations.conv_as_matmul import as_matmul
+from tflite_export.transformations.conv_as_winograd import as_winograd
 from tflite_export.transformations.hoist_projection import hoist_projections
 from tflite_export.transformations.native import dequantize, store_natively
 from tflite_export.transformations.sign_inputs import encode_sign_inputs
@@ -99,8 +101,14 @@ def _apply(model, placements):
             for user in users:
                 encode_sign_inputs(model, constant, user)
             constant = dataclasses.replace(constant, scales=2 * constant.scales)
-        if placement.storage == Storage.BITS:
-            if placement.matmul:
+        if placement.products == Products.WINOGRAD:
+            *where, weights = unpacker.pack_for_winograd(constant)
+            scales = None if constant.is_uniform else constant.scales
+            for user in users:
+                as_winograd(model, subgraph, user, weights, scales)
+            stored.append(Stored(0, *where))
+        elif placement.storage == Storage.BITS:
+            if placement.products == Products.PATCHES:
                 constant = _as_matrix(constant)
                 for user in users:
                     as_matmul(model, subgraph, user)

@@ -80,6 +80,26 @@ CASES = {
         inputs(8, 7, 4),
         part("BinaryConv2D", 6, 3, kernel_quantizer=PER_CHANNEL),
     ),
+    "winograd": sequential(
+        inputs(8, 9, 16), part("BinaryConv2D", 6, 3, padding="same")
+    ),
+    "winograd_folded": sequential(
+        inputs(3, 4, 17),
+        part("BinaryConv2D", 40, (5, 3), padding="same", use_bias=False),
+        norm,
+        relu,
+    ),
+    "winograd_steps_of_rows": sequential(
+        inputs(9, 10, 16),
+        part("BinaryConv2D", 5, (2, 3), strides=(2, 1), activation="relu"),
+    ),
+    "winograd_dilated_rows": sequential(
+        inputs(9, 6, 20),
+        part("BinaryConv2D", 30, 3, dilation_rate=(3, 1), padding="same"),
+    ),
+    "winograd_conv1d": sequential(
+        inputs(12, 18), part("BinaryConv1D", 7, 3, padding="causal")
+    ),
     "conv3d": sequential(inputs(4, 5, 6, 2), part("BinaryConv3D", 4, 2)),
     "conv3d_per_channel": sequential(
         inputs(4, 5, 6, 2),

@@ -3,13 +3,16 @@
 The file holds 15 signs in each non-negative int16. GATHER looks them up in a
 table of 32768 rows, itself built from two small constants; STRIDED_SLICE cuts
 the tail, RESHAPE gives the weights' shape. That is all for int8 weights; for
-float ones, a second GATHER looks up −s or +s. The runtime evaluates these
-operators on constants when it allocates the model, and never again.
+float ones, a second GATHER looks up −s or +s, or what three signs amount to
+(see `conv_as_winograd`). The runtime evaluates these operators on constants
+when it allocates the model, and never again.
 
 XNNPACK must not take any of them, for it would run them at each inference. It
 takes no integers without quantization, no int16, and no reshape to a shape that
 is computed.
 """
+
+import dataclasses
 
 import numpy as np
 
@@ -17,6 +20,10 @@ from tflite_export.find import BinaryConstant
 from tflite_export.flatbuffer import FlatModel
 from tflite_export.serialize import quantization
 from tflite_export.tflite_schema import shape_of
+from tflite_export.transformations.conv_as_winograd import (
+    KERNEL_WIDTH,
+    WEIGHTS,
+)
 from tflite_export.transformations.pass_into_loop import (
     loop_of,
     pass_into_loop,
@@ -25,12 +32,46 @@ from tflite_export.transformations.pass_into_loop import (
 __all__ = ["Unpacker", "pack_signs", "unpack_signs"]
 
 SIGNS_PER_INDEX = 15
-# The table's row is a row of a first table, then one of a second.
-FIRST_BITS, SECOND_BITS = 8, 7
 # How many copies of a tensor one operator makes, a power of two.
 COPIES = 16
 # A scale must be positive; with this one a product is zero for all purposes.
 SMALLEST_SCALE = np.float32(1e-30)
+
+
+@dataclasses.dataclass(frozen=True)
+class Digits:
+    """What the bits of an index are looked up as.
+
+    Attributes:
+        type_name: The type of a digit.
+        bits: How many bits there are in one.
+        split: A row of the table is a row of a first one, for so many bits,
+            and then one of a second, for the others.
+        zero: What stands for a digit 0.
+    """
+
+    type_name: str
+    bits: int
+    split: tuple[int, int]
+    zero: int = 0
+
+    @property
+    def per_index(self) -> int:
+        return SIGNS_PER_INDEX // self.bits
+
+    def tables(self) -> list[np.ndarray]:
+        """The two tables: row i holds the digits of i, the lowest first."""
+        return [self._table(bits) for bits in self.split]
+
+    def _table(self, bits):
+        shifts = np.arange(0, bits, self.bits)
+        rows = np.arange(1 << bits)[:, None] >> shifts & (1 << self.bits) - 1
+        return np.where(rows, rows, self.zero).astype(self.type_name.lower())
+
+
+SIGNS = Digits("INT8", 1, (8, 7), zero=-1)
+BITS = Digits("INT16", 1, (8, 7))
+TRIPLES = Digits("INT16", KERNEL_WIDTH, (9, 6))
 
 
 def pack_signs(signs) -> np.ndarray:
@@ -46,14 +87,10 @@ def unpack_signs(indices, shape) -> np.ndarray:
     """The signs that `pack_signs` packed, ±1 as int8."""
     if indices.dtype != np.int16 or np.any(indices < 0):
         raise ValueError("sign bits that are not non-negative INT16")
-    table = _table(SIGNS_PER_INDEX, -1, np.int8)
-    return table[indices].reshape(-1)[: int(np.prod(shape))].reshape(shape)
-
-
-def _table(bits, zero, dtype):
-    """Row i holds the bits of i, the lowest first, with `zero` for a 0."""
-    rows = np.arange(1 << bits)[:, None] >> np.arange(bits) & 1
-    return np.where(rows, 1, zero).astype(dtype)
+    places = np.arange(SIGNS_PER_INDEX, dtype=np.int16)
+    bits = indices[:, None] >> places & 1
+    signs = np.where(bits, np.int8(1), np.int8(-1))
+    return signs.reshape(-1)[: int(np.prod(shape))].reshape(shape)
 
 
 class Unpacker:
@@ -71,7 +108,6 @@ class Unpacker:
         self.main = model.subgraphs[0]
         self.operators = []
         self.tables = {}
-        self.integers = {}
 
     def pack(self, constant: BinaryConstant, type_name: str):
         """Packs one constant.
@@ -87,17 +123,52 @@ class Unpacker:
         stored = constant
         if type_name == "FLOAT32" and not constant.is_uniform:
             stored = constant.with_channels_first()
-        indices = self.model.add_constant(
-            self.main, f"{constant.path}/sign_bits", pack_signs(stored.signs)
-        )
+        indices = self._indices_of(stored)
         if type_name == "INT8":
-            tensor = self._integers_of(indices, stored, "INT8")
+            shape = stored.signs.shape
+            tensor = self._digits_of(indices, stored, SIGNS, shape)
         else:
             tensor = self._floats_of(indices, stored)
         if stored.axis != constant.axis:
             tensor = self._move_channels(tensor, constant)
         self._put_in_place(tensor, constant, type_name)
         return indices, stored
+
+    def pack_for_winograd(self, constant: BinaryConstant):
+        """Packs the weights of a convolution for `as_winograd`.
+
+        Args:
+            constant: In the main subgraph, [channels, rows, 3, inputs].
+
+        Returns:
+            As `pack`; and the number of the tensor of unpacked weights, with
+            the scale in them if there is one for all.
+        """
+        # The columns last: three signs side by side.
+        stored = dataclasses.replace(
+            constant,
+            signs=np.ascontiguousarray(constant.signs.transpose(0, 1, 3, 2)),
+            to_keras=tuple((0, 1, 3, 2)[axis] for axis in constant.to_keras),
+        )
+        indices = self._indices_of(stored)
+        channels, rows, inputs, _ = stored.signs.shape
+        shape = (channels, rows * inputs)
+        triples = self._digits_of(indices, stored, TRIPLES, shape)
+        bits = np.arange(1 << KERNEL_WIDTH) >> np.arange(KERNEL_WIDTH)[:, None]
+        values = WEIGHTS @ (2 * (bits & 1) - 1)
+        if constant.is_uniform:
+            values *= constant.scales[0]
+        tensor = self._append(
+            "GATHER",
+            [self._values(values.astype(np.float32)), triples],
+            f"{constant.path}/winograd",
+            (len(values), *shape),
+            "FLOAT32",
+            version=6,
+            axis=1,
+        )
+        self.main.tensors[constant.tensor].buffer = 0
+        return indices, stored, tensor
 
     def finish(self):
         """Puts the operators in front of those that use their results."""
@@ -121,35 +192,39 @@ class Unpacker:
             operator.inputs[operator.inputs == constant.tensor] = tensor
         subgraph.tensors[constant.tensor].buffer = 0
 
-    def _integers_of(self, indices, constant, type_name):
-        """−1 and +1 as INT8, or 0 and 1 as INT16, in the weights' shape."""
-        name, size = constant.path, constant.signs.size
-        rows = -(-size // SIGNS_PER_INDEX)
-        bits = self._append(
+    def _indices_of(self, constant):
+        return self.model.add_constant(
+            self.main, f"{constant.path}/sign_bits", pack_signs(constant.signs)
+        )
+
+    def _values(self, values):
+        return self.model.small_constant(self.main, values)
+
+    def _digits_of(self, indices, constant, digits, shape):
+        """The digits that the bits are looked up as, in a shape."""
+        name, size = constant.path, int(np.prod(shape))
+        rows = -(-size // digits.per_index)
+        type_name = digits.type_name
+        tensor = self._append(
             "GATHER",
-            [self._table_of(type_name), indices],
+            [self._table_of(digits), indices],
             f"{name}/rows",
-            (rows, SIGNS_PER_INDEX),
+            (rows, digits.per_index),
             type_name,
             version=6,
         )
-        if rows * SIGNS_PER_INDEX != size:
-            bits = self._cut(
-                bits, name, rows * SIGNS_PER_INDEX, size, type_name
-            )
-        return self._reshape(
-            bits, f"{name}/bits", constant.signs.shape, type_name
-        )
+        padded = rows * digits.per_index
+        if padded != size:
+            tensor = self._cut(tensor, name, padded, size, type_name)
+        return self._reshape(tensor, f"{name}/bits", shape, type_name)
 
     def _floats_of(self, indices, constant):
         """−s and +s, looked up by the bit, with the channels in front."""
-        name = constant.path
-        bits = self._integers_of(indices, constant, "INT16")
+        name, shape = constant.path, constant.signs.shape
+        bits = self._digits_of(indices, constant, BITS, shape)
         values = np.stack([-constant.scales, constant.scales], axis=-1)
         batched = 0 if constant.is_uniform else 1
-        values = self.model.add_constant(
-            self.main, f"{name}/values", values if batched else values[0]
-        )
+        values = self._values(values if batched else values[0])
         return self._append(
             "GATHER",
             [values, bits],
@@ -184,33 +259,29 @@ class Unpacker:
             version=4 if type_name == "INT16" else 2,
         )
 
-    def _table_of(self, type_name):
-        if type_name not in self.tables:
-            self.tables[type_name] = self._build_table(type_name)
-        return self.tables[type_name]
+    def _table_of(self, digits):
+        if digits not in self.tables:
+            self.tables[digits] = self._build_table(digits)
+        return self.tables[digits]
 
-    def _build_table(self, type_name):
-        prefix = f"signs/{type_name.lower()}"
-        zero, dtype = (-1, np.int8) if type_name == "INT8" else (0, np.int16)
-        first_rows, second_rows = 1 << FIRST_BITS, 1 << SECOND_BITS
+    def _build_table(self, digits):
+        prefix, type_name = f"digits/{digits.bits}", digits.type_name
+        first_rows, second_rows = (1 << bits for bits in digits.split)
         rows = first_rows * second_rows
-        first = self.model.add_constant(
-            self.main, f"{prefix}/low", _table(FIRST_BITS, zero, dtype)
+        first, second = digits.tables()
+        low = self.model.add_constant(self.main, f"{prefix}/low", first)
+        high = self.model.add_constant(
+            self.main, f"{prefix}/high", second[:, None, :]
         )
-        second = self.model.add_constant(
-            self.main,
-            f"{prefix}/high",
-            _table(SECOND_BITS, zero, dtype)[:, None, :],
-        )
-        low = self._repeat(first, f"{prefix}/low", second_rows, 0, type_name)
-        high = self._repeat(second, f"{prefix}/high", first_rows, 1, type_name)
+        low = self._repeat(low, f"{prefix}/low", second_rows, 0, type_name)
+        high = self._repeat(high, f"{prefix}/high", first_rows, 1, type_name)
         high = self._reshape(
-            high, f"{prefix}/high_rows", (rows, SECOND_BITS), type_name
+            high, f"{prefix}/high_rows", (rows, second.shape[1]), type_name
         )
         return self._concatenate(
             [low, high],
             f"{prefix}/table",
-            (rows, SIGNS_PER_INDEX),
+            (rows, digits.per_index),
             1,
             type_name,
         )
@@ -255,12 +326,7 @@ class Unpacker:
         )
 
     def _integers(self, values):
-        key = tuple(int(value) for value in values)
-        if key not in self.integers:
-            self.integers[key] = self.model.add_constant(
-                self.main, "integers", np.array(key, np.int32)
-            )
-        return self.integers[key]
+        return self.model.small_constant(self.main, np.array(values, np.int32))
 
     def _append(self, operator, inputs, name, shape, type_name, **options):
         tensor = self.model.add_tensor(self.main, name, shape, type_name)
