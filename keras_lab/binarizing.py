@@ -1,8 +1,8 @@
 """`binarize_model`: from a trained Keras network to its binary counterpart.
 
 The way back of `freeze`, by the same mechanism: models are rebuilt part by
-part, each layer from its config, in which the layer of keras_lab takes the
-place of the Keras layer of that name. The trained weights become latent ones.
+part, with the layer of keras_lab in the place of the Keras layer of that name.
+The trained weights become latent ones.
 """
 
 import dataclasses
@@ -15,22 +15,34 @@ import numpy as np
 import keras_lab.layers
 from keras_lab.binary_weight import binary_weights
 from keras_lab.constraints import WeightClip
-from keras_lab.conversion import Rebuilder, check_model, is_functional
 from keras_lab.layers.base import BinaryLayer
 from keras_lab.layers.recurrent import BinaryRNN
+from keras_lab.layers.recurrent_cells import BinaryCell
+from keras_lab.names import leaf_layers
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
+from keras_lab.rebuilding import (
+    Rebuilder,
+    assign,
+    check_model,
+    is_keras_class,
+    is_made_of_layers,
+    without_alphas,
+)
 
 __all__ = ["ConversionReport", "binarize_model"]
 
-# Keras layers that hold others, and under which names of their config.
+# Keras layers that hold others: where in the config, and as which attribute.
 WRAPPERS = {
-    "Bidirectional": ("layer", "backward_layer"),
-    "TimeDistributed": ("layer",),
-    "RNN": ("cell",),
-    "StackedRNNCells": ("cells",),
+    "Bidirectional": {
+        "layer": "forward_layer",
+        "backward_layer": "backward_layer",
+    },
+    "TimeDistributed": {"layer": "layer"},
+    "RNN": {"cell": "cell"},
+    "StackedRNNCells": {"cells": "cells"},
+    "Sequential": {"layers": "layers"},
+    "Functional": {"layers": "layers"},
 }
-# The same, as attributes.
-_PARTS = {**WRAPPERS, "Bidirectional": ("forward_layer", "backward_layer")}
 _QUANTIZED = keras.dtype_policies.QuantizedDTypePolicy
 COUNTERPARTS = {
     name.removeprefix("Binary"): getattr(keras_lab.layers, name)
@@ -94,8 +106,10 @@ def binarize_model(
     Dense, convolution and recurrent layers become their binary counterparts,
     also in a `Bidirectional`, a `TimeDistributed`, an `RNN`, and in models
     within the model. Names, connections, sharing, dtype policies, trainable
-    flags and options stay. What has no counterpart stays as it is, a custom
-    layer among it.
+    flags and options stay. What has no counterpart stays as it is: a custom
+    layer, one with LoRA weights, one that takes integers. A layer that is
+    binary already stays as it was trained: convert a model in stages if you
+    like.
 
     A latent weight is clipped to [−1, 1] in training. Where a layer has larger
     weights, the bound is its largest absolute weight instead, so that no
@@ -106,16 +120,18 @@ def binarize_model(
     result.
 
     Args:
-        model: A built Sequential or functional model. It is left as it is.
+        model: A built Sequential or functional model. It is left as it is. Of
+            a subclass with a `train_step` of its own, make one of the result:
+            `Own(new.inputs, new.outputs)`.
         kernel_quantizer, input_quantizer: As in `keras_lab.BinaryDense`.
             `kernel_quantizer=None` changes the classes, not the outputs.
         filters: Which layers to convert: a pattern for their names such as
             `"block*_conv"`, a list of patterns, or a function of the layer.
             A layer in a model within the model has its name after the model's,
             `"encoder/conv"`; a pattern may be of either. Defaults to all.
-        skip_first: Whether to keep the layers that an input reaches before any
-            other layer that could be converted.
-        skip_last: Whether to keep those after which there is no other.
+        skip_first: Whether to keep the layers that an input reaches, on one
+            path at least, before any other of these kinds.
+        skip_last: Whether to keep those that reach an output so.
         return_report: Whether to return a `ConversionReport`, too.
 
     Returns:
@@ -127,6 +143,13 @@ def binarize_model(
     >>> print(report)
     """
     check_model(model, "binarize_model")
+    if not is_made_of_layers(model):
+        raise ValueError(
+            f"Model '{model.name}' cannot be rebuilt of its layers: its class "
+            "has a `call` of its own. Write it as a functional model, "
+            "`keras.Model(inputs, outputs)`, or convert the models that it "
+            f"uses. Received: a model of type {type(model).__name__}"
+        )
     chooser = _Chooser(filters, skip_first, skip_last)
     binarizer = _Binarizer(
         get_kernel_quantizer(kernel_quantizer),
@@ -138,11 +161,16 @@ def binarize_model(
             f"Nothing of model '{model.name}' can be converted.\n"
             f"{chooser.report}"
         )
-    binary = binarizer.copy(model)
-    binarizer.assign_weights()
-    for weight in binary_weights(binary.weights):
-        weight.refresh()
+    binary = binarizer.rebuild(model)
+    _copy_trainable(model, binary)
     return (binary, chooser.report) if return_report else binary
+
+
+def _copy_trainable(model, new):
+    # Models set the flags of what they hold, so they come first.
+    parts = zip(model._flatten_layers(), new._flatten_layers(), strict=True)
+    for old_part, new_part in parts:
+        new_part.trainable = old_part.trainable
 
 
 class _Chooser:
@@ -155,12 +183,9 @@ class _Chooser:
 
     def choose(self, model):
         """The ids of the layers to convert."""
-        first, last = (
-            {id(layer) for layer in _outermost(model, backwards)}
-            for backwards in (False, True)
-        )
+        first, last = _outermost(model)
         rows, chosen = [], set()
-        for path, layer in _leaves(model):
+        for path, layer in leaf_layers(model, is_made_of_layers).items():
             reason = self._reason(path, layer, first, last)
             if reason is None:
                 chosen.add(id(layer))
@@ -201,8 +226,20 @@ class _Binarizer(Rebuilder):
             self._convert(config, _clip(layer))
         return config
 
+    def set_weights(self, layer, new):
+        values = [(weight.name, weight.numpy()) for weight in layer.weights]
+        if id(layer) in self.chosen:
+            assign(new, without_alphas(new.weights), values)
+            for weight in binary_weights(new.weights):
+                weight.refresh()
+        else:
+            # Of a layer that is binary already, α among them.
+            assign(new, new.weights, values)
+
     def _convert(self, node, clip):
         config, name = node["config"], node["class_name"]
+        if (node["module"] or "").partition(".")[0] != "keras":
+            return  # A custom class may have any name.
         for part in WRAPPERS.get(name, ()):
             inner = config[part]
             for item in inner if isinstance(inner, list) else [inner]:
@@ -228,10 +265,18 @@ def _constraints_of(cls):
 
 
 def _clip(layer):
-    kernels = [w for w in layer.weights if "kernel" in w.name]
-    largest = max(float(np.abs(w.numpy()).max()) for w in kernels)
-    clip = WeightClip(max(1.0, largest))
-    return keras.saving.serialize_keras_object(clip)
+    largest = 1.0
+    for weight in layer.weights:
+        if "kernel" not in weight.name:
+            continue
+        most = float(np.abs(weight.numpy()).max())
+        if not np.isfinite(most):
+            raise ValueError(
+                f"The weight '{weight.path}' of the trained model has a NaN or "
+                "an infinite number in it: there is nothing to convert."
+            )
+        largest = max(largest, most)
+    return keras.saving.serialize_keras_object(WeightClip(largest))
 
 
 def _filter_function(filters):
@@ -256,97 +301,114 @@ def _filter_function(filters):
 
 
 def _can_convert(layer):
-    """Whether it is a layer of Keras itself that has a counterpart."""
-    name = type(layer).__name__
-    if not type(layer).__module__.startswith("keras."):
-        return False
-    if name in COUNTERPARTS:
-        return not isinstance(layer.dtype_policy, _QUANTIZED)
-    parts = [getattr(layer, part, None) for part in _PARTS.get(name, ())]
-    parts = keras.tree.flatten(parts)
-    return any(_can_convert(part) for part in parts if part is not None)
+    return _why_not(layer) is None
 
 
 def _why_not(layer):
-    if isinstance(layer, (BinaryLayer, BinaryRNN)):
+    """Why a layer cannot be converted; `None` if it can."""
+    if _is_binary(layer):
         return "is binary already"
-    if not type(layer).__module__.startswith("keras."):
+    if not is_keras_class(type(layer)):
         return "a custom layer"
+    name = type(layer).__name__
+    parts = [
+        part
+        for attribute in WRAPPERS.get(name, {}).values()
+        for part in keras.tree.flatten(getattr(layer, attribute, None))
+        if part is not None
+    ]
+    if name not in COUNTERPARTS and not any(map(_can_convert, parts)):
+        reasons = [_why_not(part) for part in parts if part.weights]
+        return reasons[0] if reasons else "has no binary counterpart"
     if isinstance(layer.dtype_policy, _QUANTIZED):
         return "is quantized already"
-    return "has no binary counterpart"
+    if getattr(layer, "lora_enabled", False):
+        return "has LoRA weights"
+    if _takes_integers(layer):
+        return "takes integers"
+    return None
 
 
-def _is_model(layer):
-    return isinstance(layer, keras.Sequential) or is_functional(layer)
+def _is_binary(layer):
+    return isinstance(layer, (BinaryLayer, BinaryRNN, BinaryCell))
 
 
-def _leaves(model, path="", seen=None):
-    """(path, layer) of each layer, also of those in models within."""
-    seen = set() if seen is None else seen
-    for layer in model.layers:
-        if id(layer) in seen:
-            continue
-        seen.add(id(layer))
-        if _is_model(layer):
-            yield from _leaves(layer, f"{path}{layer.name}/", seen)
-        else:
-            yield path + layer.name, layer
+def _takes_integers(layer):
+    return any(
+        not keras.backend.is_float_dtype(tensor.dtype)
+        for node in layer._inbound_nodes
+        for tensor in node.input_tensors[:1]
+    )
 
 
-def _outermost(model, backwards=False):
-    """Layers that can be converted with no other such layer before them.
+def _counts(layer):
+    """Whether there is a layer in it that is binary, or of a kind to become so.
 
-    With `backwards`, with no other after them.
+    One that must stay as it is counts, too: what comes after it is not first.
     """
-    sources = _graph(model)
+    if not isinstance(layer, keras.Layer):
+        return False  # An operation, such as a sum.
+    return any(
+        _is_binary(part) or type(part).__name__ in COUNTERPARTS
+        for part in layer._flatten_layers()
+    )
+
+
+def _outermost(model):
+    """The ids of the first layers that count, and of the last ones."""
+    first, last = set(), set()
+    _mark(model, [True] * len(model.inputs), first)
+    _mark(model, [True] * len(model.outputs), last, backwards=True)
+    return first, last
+
+
+def _mark(model, reached, found, backwards=False):
+    """Finds the layers that inputs reach before any other that counts.
+
+    Args:
+        model: The model.
+        reached: For each input, whether no layer that counts is before it.
+        found: A set, to which the ids of the layers are added.
+        backwards: Whether to go from the outputs to the inputs instead.
+
+    Returns:
+        As `reached`, of the outputs.
+    """
+    near, far, calls = model.inputs, model.outputs, _calls(model)
     if backwards:
-        sources = _reversed(sources)
-    layers = {layer.name: layer for layer in model.layers}
-    has_passed = {}
-    for name, before in sources.items():
-        passed = any(has_passed[source] for source in before)
-        layer = layers.get(name)  # None for an operation, such as a sum.
-        found = layer is not None and _holds_convertible(layer)
-        if found and not passed:
-            yield from (
-                _outermost(layer, backwards) if _is_model(layer) else [layer]
-            )
-        has_passed[name] = passed or found
+        near, far = far, near
+        calls.reverse()
+    tensors = _chosen(near, reached)
+    for call in calls:
+        layer = call.operation
+        before, after = call.input_tensors, call.output_tensors
+        if backwards:
+            before, after = after, before
+        reached = [id(tensor) in tensors for tensor in before]
+        if is_made_of_layers(layer):
+            passed = _mark(layer, reached, found, backwards)
+        else:
+            counts = _counts(layer)
+            if counts and any(reached):
+                found.add(id(layer))
+            passed = [any(reached) and not counts] * len(after)
+        tensors |= _chosen(after, passed)
+    return [id(tensor) in tensors for tensor in far]
 
 
-def _holds_convertible(layer):
-    if _is_model(layer):
-        return any(_can_convert(leaf) for _, leaf in _leaves(layer))
-    return _can_convert(layer)
+def _chosen(tensors, flags):
+    return {id(tensor) for tensor, flag in zip(tensors, flags) if flag}
 
 
-def _graph(model):
-    """The names of the layers, in their order, with those before each."""
-    if isinstance(model, keras.Sequential):
-        names = [layer.name for layer in model.layers]
-        return {name: set(names[:i][-1:]) for i, name in enumerate(names)}
-    return {
-        node["name"]: set(_histories(node["inbound_nodes"]))
-        for node in model.get_config()["layers"]
-    }
+def _calls(model):
+    """The calls of a model's layers, each after those whose results it takes.
 
-
-def _reversed(sources):
-    targets = {name: set() for name in reversed(sources)}
-    for name, before in sources.items():
-        for source in before:
-            targets[source].add(name)
-    return targets
-
-
-def _histories(node):
-    """The names of the layers whose outputs a serialized call takes."""
-    if isinstance(node, dict):
-        if node.get("class_name") == "__keras_tensor__":
-            yield node["config"]["keras_history"][0]
-            return
-        node = list(node.values())
-    if isinstance(node, (list, tuple)):
-        for part in node:
-            yield from _histories(part)
+    Of a layer that is shared there are several.
+    """
+    graph = keras.Model(model.inputs, model.outputs)
+    return [
+        node
+        for depth in sorted(graph._nodes_by_depth, reverse=True)
+        for node in graph._nodes_by_depth[depth]
+        if not node.is_input
+    ]

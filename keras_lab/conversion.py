@@ -1,22 +1,23 @@
 """`freeze`: from a trained binary network to plain Keras layers.
 
-Models are rebuilt part by part. Each layer is made anew from its config, in
-which the Keras layer of the same name takes the place of every layer of
-keras_lab, also inside a wrapper. Then each kernel becomes ŵ.
+Models are rebuilt part by part, with the Keras layer of the same name in the
+place of every layer of keras_lab, also inside a wrapper. Each kernel becomes ŵ.
 """
-
-import functools
-import random
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_lab.binary_weight import binary_weights
-from keras_lab.checks import no_weights_yet
 from keras_lab.layers.base import BinaryLayer
 from keras_lab.layers.recurrent import BinaryRNN
 from keras_lab.layers.recurrent_cells import BinaryCell
+from keras_lab.rebuilding import (
+    Rebuilder,
+    assign,
+    check_model,
+    without_alphas,
+)
 
 __all__ = ["freeze"]
 
@@ -49,90 +50,7 @@ def freeze(model: keras.Model, strict: bool = True) -> keras.Model:
     >>> keras_lab.freeze(model).save("plain.keras")
     """
     check_model(model, "freeze")
-    freezer = _Freezer(strict)
-    # New layers draw the seeds of initial weights that nobody will see: a
-    # training that goes on must not notice.
-    state = random.getstate()
-    try:
-        frozen = freezer.copy(model)
-        freezer.assign_weights()
-    finally:
-        random.setstate(state)
-    return frozen
-
-
-def check_model(model, function):
-    """Whether a model can be rebuilt of its layers; raises if not."""
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            f"`{function}` needs a Keras model. "
-            f"Received: model={model!r} of type {type(model).__name__}"
-        )
-    if not model.built:
-        raise ValueError(no_weights_yet(model))
-    try:
-        model.get_config()
-    except NotImplementedError as error:
-        raise ValueError(
-            f"Model '{model.name}' cannot be rebuilt of its layers: it has no "
-            "`get_config`. Write it as a functional model, `keras.Model(inputs,"
-            " outputs)`, or give it a `get_config` and `from_config`. "
-            f"Received: a model of type {type(model).__name__}"
-        ) from error
-
-
-class Rebuilder:
-    """Rebuilds models of new layers: of a layer that is shared, one.
-
-    A subclass says in `new_config` what a layer becomes.
-    """
-
-    def __init__(self):
-        self.copies = {}
-        self.pairs = []
-
-    def new_config(self, layer):
-        """The serialized form of what takes the place of a layer."""
-        raise NotImplementedError
-
-    def copy(self, layer):
-        """The counterpart of a layer or model, its weights not yet set."""
-        if id(layer) not in self.copies:
-            self.copies[id(layer)] = self._new_copy(layer)
-        return self.copies[id(layer)]
-
-    def assign_weights(self):
-        """Once the models are built, and so their layers."""
-        for layer, new in self.pairs:
-            _assign(new, _forward_values(layer))
-
-    def _new_copy(self, layer):
-        if isinstance(layer, keras.Sequential):
-            inputs = _new_inputs(keras.Model(layer.inputs, layer.outputs))
-            layers = [self.copy(part) for part in layer.layers]
-            return keras.Sequential([*inputs, *layers], name=layer.name)
-        if is_functional(layer):
-            # Neither what was compiled nor the class of a subclass.
-            model = keras.Model(layer.input, layer.output, name=layer.name)
-            return keras.models.clone_model(
-                model, _new_inputs(model), clone_function=self.copy
-            )
-        if not isinstance(layer, keras.Layer):
-            # An operation, such as a product.
-            return type(layer).from_config(layer.get_config())
-        config = self.new_config(layer)
-        try:
-            new = keras.saving.deserialize_keras_object(config, safe_mode=False)
-        except TypeError as error:
-            raise ValueError(
-                f"'{layer.name}' cannot be rebuilt from its config. Register "
-                "its class with `keras.saving.register_keras_serializable`, "
-                "and give it a `get_config` of all arguments; or write a model "
-                "as a functional one. Received: an object of type "
-                f"{type(layer).__name__}"
-            ) from error
-        self.pairs.append((layer, new))
-        return new
+    return _Freezer(strict).rebuild(model)
 
 
 class _Freezer(Rebuilder):
@@ -157,65 +75,21 @@ class _Freezer(Rebuilder):
             )
         return config
 
-
-def _new_inputs(model):
-    """Inputs like those of a functional model, of the same names."""
-    names = {
-        id(layer.output): layer.name
-        for layer in model.layers
-        if isinstance(layer, keras.layers.InputLayer)
-    }
-    return keras.tree.map_structure(
-        lambda tensor: keras.Input(
-            batch_shape=tensor.shape,
-            dtype=tensor.dtype,
-            name=names[id(tensor)],
-        ),
-        model.input,
-    )
-
-
-def is_functional(layer):
-    """Whether it is a model made of inputs and outputs."""
-    return isinstance(layer, _functional_class())
-
-
-@functools.cache
-def _functional_class():
-    # Keras does not export it.
-    tensor = keras.Input(())
-    return type(keras.Model(tensor, tensor))
-
-
-def _forward_values(layer):
-    """(name, value) of each weight, as the forward pass uses it."""
-    binary = binary_weights(layer.weights)
-    values = {id(weight.latent): weight.value for weight in binary}
-    alphas = {id(weight.alpha) for weight in binary}
-    return [
-        (weight.name, np.asarray(values.get(id(weight), weight.numpy)()))
-        for weight in layer.weights
-        if id(weight) not in alphas
-    ]
-
-
-def _name(name):
-    # A weight that its layer gave no name is `variable_17`.
-    return name.rstrip("_0123456789")
-
-
-def _assign(layer, values):
-    alphas = {id(weight.alpha) for weight in binary_weights(layer.weights)}
-    weights = [w for w in layer.weights if id(w) not in alphas]
-    expected = [(_name(w.name), tuple(w.shape)) for w in weights]
-    received = [(_name(name), value.shape) for name, value in values]
-    if expected != received:
-        raise ValueError(
-            f"Layer '{layer.name}' is not what its config says: rebuilt from "
-            f"it, it has the weights {expected}. Received: {received}"
+    def set_weights(self, layer, new):
+        binary = binary_weights(layer.weights)
+        # As the forward pass uses them.
+        values = {id(weight.latent): weight.value for weight in binary}
+        assign(
+            new,
+            without_alphas(new.weights),
+            [
+                (
+                    weight.name,
+                    np.asarray(values.get(id(weight), weight.numpy)()),
+                )
+                for weight in without_alphas(layer.weights)
+            ],
         )
-    for weight, (_, value) in zip(weights, values):
-        weight.assign(value)
 
 
 def _plain(node):

@@ -7,6 +7,7 @@ used several times is there once.
 
 import dataclasses
 import re
+from collections.abc import Callable
 
 import keras
 
@@ -82,8 +83,19 @@ def parse_quantity(entry: str) -> tuple[str, str] | None:
     return quantity, f"{layer}/{before}kernel{gate}"
 
 
-def leaf_layers(model: keras.Model) -> dict[str, keras.Layer]:
-    """The layers of a model by name; nested models give theirs instead."""
+def _is_model(layer):
+    return isinstance(layer, keras.Model)
+
+
+def leaf_layers(
+    model: keras.Model, has_layers: Callable = _is_model
+) -> dict[str, keras.Layer]:
+    """The layers of a model by name; nested models give theirs instead.
+
+    Args:
+        model: The model.
+        has_layers: Which layers to take for models. Defaults to all models.
+    """
     layers, seen = {}, set()
 
     def visit(model, prefix):
@@ -91,7 +103,7 @@ def leaf_layers(model: keras.Model) -> dict[str, keras.Layer]:
             if id(layer) in seen:
                 continue
             seen.add(id(layer))
-            if isinstance(layer, keras.Model):
+            if has_layers(layer):
                 visit(layer, f"{prefix}{layer.name}/")
             else:
                 layers[_unused(prefix + layer.name, layers)] = layer

@@ -5,7 +5,7 @@ import numbers
 import keras
 import numpy as np
 
-from keras_lab import conversion
+from keras_lab import rebuilding
 from keras_lab.binary_weight import binary_weights
 from keras_lab.checks import nothing_binary
 from tflite_export.errors import (
@@ -28,12 +28,10 @@ RANDOM_SAMPLES, RANDOM_SIZE = 8, 16
 
 def check_model(model) -> None:
     """Raises unless a model is built, binary, and of layers that TFLite has."""
-    conversion.check_model(model, "export_tflite")
-    if not (
-        isinstance(model, keras.Sequential) or conversion.is_functional(model)
-    ):
+    rebuilding.check_model(model, "export_tflite")
+    if not rebuilding.is_made_of_layers(model):
         raise ConversionError(
-            f"Model '{model.name}' does not name its inputs: only Sequential "
+            f"Model '{model.name}' has a `call` of its own: only Sequential "
             "and functional models can be exported. Received: a model of type "
             f"{type(model).__name__}"
         )

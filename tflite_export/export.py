@@ -41,6 +41,9 @@ SUFFIX = ".tflite"
 # ‖y' − y‖ / ‖y‖. Float arithmetic differs in the order of summation; int8
 # arithmetic rounds the activations of each layer to 8 bits.
 FLOAT_TOLERANCE, INT8_TOLERANCE = 1e-3, 0.1
+# On how many samples the frozen model is compared with the given one, and how
+# large the relative difference may be: in half precision, not zero.
+FEW_SAMPLES, MOST_DIFFERENCE = 8, 0.05
 
 
 def export_tflite(
@@ -88,9 +91,10 @@ def export_tflite(
     check_batch_size(batch_size)
     check_tolerance(tolerance)
     frozen = as_functional(keras_lab.freeze(model, strict=False))
-    compute_in_float32(frozen)
     batch_size = fixed_batch_size(frozen, batch_size)
     inputs, origin = validation_inputs(frozen, validation_data)
+    _check_frozen(model, frozen, inputs)
+    compute_in_float32(frozen)
     expected = _expected(frozen, inputs, origin)
 
     content = rewrite(
@@ -131,6 +135,21 @@ def check_format(format) -> Format:
         raise ValueError(
             f"`format` must be one of {names}. Received: format={format!r}"
         ) from None
+
+
+def _check_frozen(model, frozen, inputs):
+    """Whether the frozen model computes what the given one does."""
+    few = {name: x[:FEW_SAMPLES] for name, x in inputs.items()}
+    given = predict(as_functional(model), few)
+    for y, other in zip(given.values(), predict(frozen, few).values()):
+        y, other = y.astype("float64"), other.astype("float64")
+        difference, size = np.linalg.norm(other - y), np.linalg.norm(y)
+        if difference > MOST_DIFFERENCE * size:
+            raise ConversionError(
+                f"Model '{model.name}' computes something else when it is "
+                "rebuilt of its layers: one of them has a state that neither "
+                "its config nor its weights hold."
+            )
 
 
 def _expected(model, inputs, origin):

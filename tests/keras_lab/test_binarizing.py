@@ -69,7 +69,7 @@ def assert_equal_in_full_precision(model, tolerance=1e-6):
 def test_in_full_precision_it_is_the_same_application(family):
     size = FAMILIES[family]
     model = getattr(keras.applications, family)(
-        weights=None, include_top=False, input_shape=(size, size, 3)
+        weights=None, input_shape=(size, size, 3), classes=5
     )
     assert_equal_in_full_precision(model)
     keras.backend.clear_session()
@@ -238,6 +238,200 @@ def test_a_custom_layer_is_kept_and_named():
     assert "mine" in str(report) and "d" in report.converted
 
 
+def in_full_precision(model):
+    return keras_lab.binarize_model(
+        model, None, skip_first=False, skip_last=False
+    )
+
+
+def test_a_layer_may_be_used_twice_in_a_row():
+    inputs = keras.Input((4,))
+    dense = keras.layers.Dense(4, name="dense")
+    nested = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)])
+    for shared in (dense, nested):
+        x = keras.layers.ReLU()(shared(inputs))
+        x = keras.layers.Dense(2)(shared(x))
+        model = keras.Model(inputs, x)
+        assert_equal_in_full_precision(model)
+        _, report = keras_lab.binarize_model(
+            model, skip_last=False, return_report=True
+        )
+        assert [row.skipped for row in report] == ["first layer", None]
+
+
+def test_what_was_adapted_to_data_stays_so():
+    x = 5 + 3 * random((50, 4))
+    norm = keras.layers.Normalization()
+    norm.adapt(x)
+    model = keras.Sequential(
+        [keras.Input((4,)), norm, *(keras.layers.Dense(3) for _ in range(3))]
+    )
+    binary = keras_lab.binarize_model(model)
+    for new in (in_full_precision(model), keras_lab.freeze(model)):
+        np.testing.assert_allclose(new(x), model(x), atol=1e-5)
+    np.testing.assert_array_equal(binary.layers[0](x), norm(x))
+    lookup = keras.layers.IntegerLookup(output_mode="one_hot")
+    lookup.adapt([1, 2, 3, 5])
+    model = keras.Sequential(
+        [
+            keras.Input((1,), dtype="int64"),
+            lookup,
+            *(keras.layers.Dense(3) for _ in range(3)),
+        ]
+    )
+    x = np.array([[1], [5], [7]])
+    new = keras_lab.binarize_model(model, None)
+    np.testing.assert_array_equal(new(x), model(x))
+
+
+def test_a_model_can_be_converted_in_stages():
+    model = keras.Sequential([keras.Input((4,))])
+    for name in "abcd":
+        model.add(keras.layers.Dense(4, name=name))
+    one = keras_lab.binarize_model(model, filters="b")
+    one.compile(keras_lab.LABAdam(0.01), "mse")
+    one.fit(random((20, 4)), random((20, 4), 1), epochs=3, verbose=0)
+    two, report = keras_lab.binarize_model(
+        one, filters="[ac]", return_report=True
+    )
+    reasons = {row.layer: row.skipped for row in report}
+    assert reasons["a"] == "first layer" and reasons["c"] is None
+    assert reasons["b"] == "is binary already"
+    for name in ("kernel", "alpha", "bias"):
+        np.testing.assert_array_equal(
+            getattr(one.get_layer("b"), name), getattr(two.get_layer("b"), name)
+        )
+
+
+def test_a_layer_is_first_or_last_if_it_is_so_on_one_path():
+    encoded, decoded = keras.Input((5, 2)), keras.Input((6, 2))
+    _, *state = keras.layers.LSTM(3, return_state=True, name="a")(encoded)
+    x = keras.layers.LSTM(3, return_sequences=True, name="b")(
+        decoded, initial_state=state
+    )
+    x = keras.layers.Dense(4, name="c")(x)
+    head = keras.layers.Dense(4, name="d")(x)
+    model = keras.Model(
+        [encoded, decoded], [head, keras.layers.Dense(2, name="e")(head)]
+    )
+    _, report = keras_lab.binarize_model(model, return_report=True)
+    assert report.converted == ["c"]
+
+
+def test_a_model_in_a_time_distributed_is_converted():
+    network = keras.Sequential(
+        [
+            keras.Input((8, 8, 2)),
+            keras.layers.Conv2D(4, 3),
+            keras.layers.Flatten(),
+        ]
+    )
+    frames = keras.Input((3, 8, 8, 2))
+    x = keras.layers.TimeDistributed(network)(frames)
+    model = keras.Model(frames, keras.layers.LSTM(3)(x))
+    assert_equal_in_full_precision(model)
+    binary = keras_lab.binarize_model(model, skip_first=False)
+    conv = binary.layers[1].layer.layers[0]
+    assert isinstance(conv, keras_lab.BinaryConv2D)
+
+
+def test_flags_and_kinds_of_inputs_stay():
+    words = keras.Input((5, 2), name="words")
+    maybe = keras.Input((3,), name="maybe", optional=True)
+    lstm = keras.layers.LSTM(3)
+    nested = keras.Sequential([keras.Input((3,)), keras.layers.Dense(3)])
+    x = nested(lstm(words))
+    x = keras.layers.Concatenate()([x, maybe])
+    model = keras.Model([words, maybe], keras.layers.Dense(2)(x))
+    lstm.cell.trainable = False
+    nested.trainable = False
+    nested.layers[0].trainable = True
+    new = in_full_precision(model)
+    assert not new.get_layer(lstm.name).cell.trainable
+    counts = [
+        [len(m.trainable_variables), len(m.non_trainable_variables)]
+        for m in (model, new)
+    ]
+    assert counts[0] == counts[1]
+    assert not new.get_layer(nested.name).trainable
+    assert not new.get_layer("words").optional
+    assert new.get_layer("maybe").optional
+    model.trainable = False
+    assert not in_full_precision(model).trainable
+
+
+def test_what_keras_cannot_find_by_name_is_kept():
+    class Local(keras.layers.Layer):
+        def build(self, shape):
+            self.scale = self.add_weight(shape=shape[-1:])
+
+        def call(self, x):
+            return x * self.scale
+
+    factor = np.float32(2)
+
+    def triple(x):
+        return 3 * x
+
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            Local(name="local"),
+            keras.layers.Lambda(lambda x: factor * x),
+            keras.layers.Lambda(triple),
+            keras.layers.Dense(3),
+            keras.layers.Dense(2),
+        ]
+    )
+    assert_equal_in_full_precision(model)
+    _, report = keras_lab.binarize_model(
+        model, skip_first=False, return_report=True
+    )
+    assert report[0].skipped == "a custom layer"
+
+
+def test_a_custom_cell_may_have_the_name_of_one_of_keras():
+    @keras.saving.register_keras_serializable("test_binarizing")
+    class GRUCell(keras.layers.GRUCell):
+        def call(self, *args, **kwargs):
+            outputs, state = super().call(*args, **kwargs)
+            return 2 * outputs, state
+
+    words = keras.Input((5, 2))
+    cells = [keras.layers.LSTMCell(3), GRUCell(3)]
+    x = keras.layers.RNN(cells)(words)
+    model = keras.Model(words, keras.layers.Dense(2)(x))
+    assert_equal_in_full_precision(model)
+
+
+def test_layers_that_binary_ones_cannot_replace_are_named():
+    lora = keras.layers.Dense(8, name="lora")
+    numbers = keras.Input((4,), dtype="int32")
+    x = keras.layers.Dense(4, name="integers")(numbers)
+    x = keras.layers.Dense(4)(lora(x))
+    model = keras.Model(numbers, x)
+    lora.enable_lora(2)
+    new, report = keras_lab.binarize_model(
+        model, None, skip_last=False, return_report=True
+    )
+    reasons = {row.layer: row.skipped for row in report}
+    assert reasons["lora"] == "has LoRA weights"
+    assert reasons["integers"] == "takes integers"
+    x = np.arange(8, dtype="int32").reshape(2, 4)
+    np.testing.assert_allclose(new(x), model(x), atol=1e-6)
+
+
+def test_a_training_elsewhere_does_not_notice():
+    import random as python_random
+
+    model = small()
+    python_random.seed(3)
+    expected = python_random.random()
+    python_random.seed(3)
+    keras_lab.binarize_model(model)
+    assert python_random.random() == expected
+
+
 def test_the_result_trains_saves_loads_and_goes_on(tmp_path):
     model = keras_lab.binarize_model(small(), input_quantizer="sign")
     x, y = random((8, 8, 8, 3)), random((8, 3), 1)
@@ -275,10 +469,25 @@ def test_what_cannot_be_converted_is_said():
         def call(self, x):
             return self.dense(x)
 
-    own = Own(3)
-    own(np.ones((1, 2)))
-    with pytest.raises(ValueError, match=r"functional model.*Own"):
-        keras_lab.binarize_model(own)
+    class Plain(Own):
+        def __init__(self):
+            super().__init__(3)
+
+    class Doubled(keras.Model):
+        def call(self, x):
+            return 2 * super().call(x)
+
+    own, plain = Own(3), Plain()
+    inputs = keras.Input((2,))
+    doubled = Doubled(inputs, keras.layers.Dense(3)(inputs))
+    for model in (own, plain, doubled):
+        model(np.ones((1, 2)))
+        with pytest.raises(ValueError, match=r"functional model.*Received"):
+            keras_lab.binarize_model(model)
+    broken = small()
+    broken.get_layer("b").kernel.assign(np.full((3, 3, 4, 4), np.nan))
+    with pytest.raises(ValueError, match=r"b/kernel'.*NaN"):
+        keras_lab.binarize_model(broken)
     with pytest.raises(TypeError, match=r"model=.m\.keras."):
         keras_lab.binarize_model("m.keras")
     with pytest.raises(ValueError, match="no weights yet"):

@@ -260,13 +260,18 @@ class Unregistered(layers.Layer):
         return 2 * x
 
 
-def test_a_class_that_keras_cannot_find_is_named():
-    model = keras.Sequential(
-        [
-            keras.Input((4,)),
-            keras_lab.BinaryDense(3),
-            Unregistered(name="mine"),
-        ]
-    )
-    with pytest.raises(ValueError, match="of type Unregistered"):
-        keras_lab.freeze(model)
+class WithoutConfig(Unregistered):
+    def __init__(self, factor):
+        super().__init__(name="mine")
+
+
+def test_a_class_that_is_not_registered_is_rebuilt_if_it_can_be():
+    def model_with(layer):
+        return keras.Sequential(
+            [keras.Input((4,)), keras_lab.BinaryDense(3), layer]
+        )
+
+    model, x = model_with(Unregistered(name="mine")), np.ones((2, 4))
+    np.testing.assert_array_equal(keras_lab.freeze(model)(x), model(x))
+    with pytest.raises(ValueError, match=r"'mine'.*of type WithoutConfig"):
+        keras_lab.freeze(model_with(WithoutConfig(2)))
