@@ -53,7 +53,7 @@ _LIST = (
         "peers_train_step",
         "Training step, against other libraries",
         "benchmarks.peers.train_step",
-        ("--rounds", "21"),
+        ("--rounds", "11"),
         ("--rounds", "2", "--steps", "1", "--width", "8"),
         peers=True,
     ),

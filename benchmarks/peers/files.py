@@ -219,7 +219,7 @@ def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
     add("--processes", type=int, default=5, help="fresh processes a row")
-    add("--seconds", type=float, default=4, help="seconds a process")
+    add("--seconds", type=float, default=2, help="seconds a process")
     add("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     add("--width", type=int, help="of the networks; default: the paper's")
     add("--output", default=str(harness.RESULTS / "peers_files.json"))
