@@ -308,7 +308,7 @@ class Recorder(keras.callbacks.Callback):
 
 
 def fine_tune(options):
-    """All runs; a line for each that cannot be."""
+    """Does all runs, then the table and the figure."""
     model, data, names = load(options)
     options.output.mkdir(parents=True, exist_ok=True)
     for seed in options.seed:

@@ -93,9 +93,9 @@ class ProgressiveBinarization(keras.callbacks.Callback):
     def _install(self, weights):
         """Has the training steps of this `fit` blend, and no others.
 
-        A `fit` may die anywhere, and then no callback hears of it. But
-        each training, be it `fit` or `train_on_batch`, first asks the model to
-        make its train function: that is when a `fit` before it is over.
+        A `fit` may die anywhere, and then no callback hears of it. But each
+        training, be it `fit` or `train_on_batch`, first asks the model to make
+        its train function: by then the `fit` before it is over.
         """
         model = self.model
         step = model.train_step
