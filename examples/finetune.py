@@ -14,11 +14,11 @@ packed `.tflite` file of each network, and a figure of them all. A run that was
 interrupted goes on where it stopped.
 """
 
-import argparse
+import functools
+import json
 import os
 import sys
 import time
-import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -29,28 +29,15 @@ import numpy as np
 
 import keras_lab
 import tflite_export
-from benchmarks.harness import environment
-from examples.char_lstm import positive
-from examples.finetune_report import draw, read, table
+from examples.finetune_options import OptionError, load, parse
+from examples.finetune_report import ResultError, draw, read, table
 from examples.paper import checkpoints
 from examples.paper.schemes import SCHEMES
 from examples.paper.training import duration, epoch_order
-from keras_lab import datasets
+from examples.records import environment
 from keras_lab.binary_weight import binary_weights
 from keras_lab.callbacks import ProgressiveBinarization
-from keras_lab.datasets.files import Source, locate
-from keras_lab.loading import load_model
 
-RESNET8 = Source(
-    "pretrained/cifar10_resnet8_mlperf_tiny.h5",
-    (
-        "https://github.com/mlcommons/tiny/raw/"
-        "1afd2c9820f795965a6134facd0b4dfae41ef23f/benchmark/training/"
-        "image_classification/trained_models/pretrainedResnet.h5",
-    ),
-    "sha256:5f938a8eea605438cc7360aa13c987bc6d7bd0c8d931b2917361ae7ae4eeda2f",
-)
-BINARY = ("lab", "bwn", "binary_connect")
 # What must be the same for a run to be continued.
 SETTINGS = (
     "epochs",
@@ -65,6 +52,9 @@ SETTINGS = (
 )
 BORDER = 4
 RECALIBRATION_BATCHES = 40
+# Seconds between two lines of progress: in a terminal, where one takes the
+# place of the other, and elsewhere.
+PROGRESS_EVERY = {True: 0.5, False: 60}
 
 
 class Batches(keras.utils.PyDataset):
@@ -111,25 +101,25 @@ def move_and_mirror(images, rng):
 class Run:
     """One scheme and one seed, from the float network to the `.tflite` file."""
 
-    def __init__(self, scheme, seed, float_model, data, options):
+    def __init__(self, scheme, seed, float_model, data, names, options):
         self.scheme, self.seed, self.options = scheme, seed, options
         self.float_model, self.data = float_model, data
         self.path = options.output / f"{scheme}-{seed}.json"
-        self.model = self.trained = self.result = None
-
-    def __call__(self):
-        options = self.options
-        configuration = {
-            "scheme": self.scheme,
-            "seed": self.seed,
-            "model": Path(options.model).name,
+        self.configuration = {
+            "scheme": scheme,
+            "seed": seed,
+            **names,
             **{name: getattr(options, name) for name in SETTINGS},
         }
-        before = checkpoints.previous(self.path, configuration, options.epochs)
+        self.model = self.trained = self.result = None
+        self.epochs_saved = 0
+
+    def __call__(self):
+        before = self._previous()
         self._build()
         if before is None:
             self.result = {
-                **configuration,
+                **self.configuration,
                 "environment": environment(),
                 "epochs_done": 0,
                 "accuracy": {},
@@ -141,8 +131,22 @@ class Run:
             self._measure("recalibrated", self.model)
         else:
             self.result = before
+            self.epochs_saved = before["epochs_done"]
             checkpoints.restore(self.path, self.trained)
-        self._fine_tune()
+        if self.epochs_saved < self.options.epochs:
+            self._fine_tune()
+        self._export()
+
+    def _previous(self):
+        try:
+            return checkpoints.previous(
+                self.path, self.configuration, self.options.epochs, "--output"
+            )
+        except checkpoints.Finished:
+            result = json.loads(self.path.read_text())
+            if "exported" in result["accuracy"]:
+                raise
+            return result  # All but the last stage.
 
     def _build(self):
         options = self.options
@@ -205,8 +209,14 @@ class Run:
             ],
         )
 
-    def end_epoch(self, epoch, logs, began, epochs_here):
-        """Measures, writes down and saves what an epoch has brought."""
+    def end_epoch(self, epoch, logs, left):
+        """Measures, writes down and saves what an epoch has brought.
+
+        Args:
+            epoch: Its number, from 0.
+            logs: Of Keras.
+            left: A function that gives the seconds until all epochs are done.
+        """
         is_last = epoch + 1 == self.options.epochs
         if is_last:
             self._measure("with moving averages", self.model)
@@ -224,15 +234,15 @@ class Run:
             weight.alpha.path: weight.alpha.numpy().tolist()
             for weight in binary_weights(self.model.variables)
         }
-        if is_last:
-            self._export()
-        checkpoints.save(self.path, self.trained, self.result)
-        spent = time.monotonic() - began
-        left = spent / epochs_here * (self.options.epochs - epoch - 1)
+        self._save()
         self._log(
             f"epoch {epoch + 1} of {self.options.epochs}: training images "
-            f"{logs['accuracy']:.2%}, {duration(left)} left"
+            f"{logs['accuracy']:.2%}, {duration(left())} left"
         )
+
+    def _save(self):
+        checkpoints.save(self.path, self.trained, self.result)
+        self.epochs_saved = self.result["epochs_done"]
 
     def _export(self):
         self.model.save(self.path.with_suffix(".keras"))
@@ -245,118 +255,94 @@ class Run:
         )
         self.result["file_bytes"] = report.file_bytes
         self.result["float_file_bytes"] = report.float_bytes
+        self._save()
         self._log(f"exported {self.result['accuracy']['exported']:.2%}")
 
     def _log(self, text):
-        print(f"{self.scheme} {self.seed}: {text}", flush=True)
+        self.show(f"{text}\n")
+
+    def show(self, text):
+        """Prints in the place of a line that was not ended."""
+        # To the line's beginning, and away with what is there.
+        before = "\r\033[K" if sys.stdout.isatty() else ""
+        print(f"{before}{self.scheme} {self.seed}: {text}", end="", flush=True)
 
 
 class Recorder(keras.callbacks.Callback):
-    """Starts the epochs of the data, and ends those of the run."""
+    """Starts the epochs of the data, ends those of the run, shows progress."""
 
     def __init__(self, run):
         super().__init__()
         self.run = run
 
     def on_train_begin(self, logs=None):
-        self.began = time.monotonic()
-        self.epochs_here = 0
+        self.began = self.shown = time.monotonic()
+        self.batches_here = 0
 
     def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
         self.run.batches.start(epoch)
 
-    def on_epoch_end(self, epoch, logs=None):
-        self.epochs_here += 1
-        self.run.end_epoch(epoch, logs, self.began, self.epochs_here)
-
-
-def load_data(options):
-    """The data set: CIFAR-10 as it is, or that of the user's file."""
-    if options.data is None:
-        data = datasets.cifar10(options.data_dir, raw=True)
-        # No epoch is chosen by them, and the float network has seen them.
-        train = map(np.concatenate, zip(data.train, data.validation))
-        return datasets.Dataset(
-            datasets.Part(*train), None, data.test, data.classes, data.files
+    def on_train_batch_end(self, batch, logs=None):
+        self.batches_here += 1
+        now, terminal = time.monotonic(), sys.stdout.isatty()
+        if now - self.shown < PROGRESS_EVERY[terminal]:
+            return
+        self.shown = now
+        count, epochs = len(self.run.batches), self.params["epochs"]
+        self.run.show(
+            f"epoch {self.epoch + 1} of {epochs}, batch {batch + 1} of "
+            f"{count}, {duration(self._left(batch + 1))} left"
+            + ("" if terminal else "\n")
         )
-    try:
-        with np.load(options.data, allow_pickle=False) as arrays:
-            parts = [
-                datasets.Part(arrays[f"x_{part}"], arrays[f"y_{part}"].ravel())
-                for part in ("train", "test")
-            ]
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise datasets.DataError(f"{options.data}: {error}") from error
-    classes = int(parts[0].y.max()) + 1
-    return datasets.Dataset(parts[0], None, parts[1], classes, {})
+
+    def on_epoch_end(self, epoch, logs=None):
+        left = functools.partial(self._left, len(self.run.batches))
+        self.run.end_epoch(epoch, logs, left)
+
+    def _left(self, done):
+        """The seconds that the batches after the first ones will take."""
+        epochs = self.params["epochs"] - self.epoch
+        batches = epochs * len(self.run.batches) - done
+        return (time.monotonic() - self.began) / self.batches_here * batches
 
 
-def parse(argv=None):
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    add = parser.add_argument
-    add("--model", help="a .keras or .h5 file; ResNet-8 if not given")
-    add("--data", help="an .npz file; CIFAR-10 if not given")
-    add("--data-dir", help="where the data sets are; see keras_lab.datasets")
-    add("--scheme", nargs="+", choices=BINARY, default=BINARY)
-    add("--seed", nargs="+", type=int, default=[1])
-    add("--epochs", type=positive, default=30)
-    add("--batch", type=positive, default=128)
-    add("--learning-rate", type=float, default=0.002)
-    add(
-        "--distill",
-        type=float,
-        default=1.0,
-        help="the weight of what the float network says; 0 for none",
-    )
-    add("--temperature", type=float, default=2.0, help="of that")
-    add(
-        "--progressive",
-        type=int,
-        default=0,
-        help="epochs in which the share of the binary weights grows",
-    )
-    add("--progressive-by", choices=("share", "layer"), default="share")
-    add("--images", type=positive, help="only the first so many to train on")
-    add(
-        "--no-augment",
-        dest="augment",
-        action="store_false",
-        help="do not move and mirror the images",
-    )
-    add("--output", type=Path, default=Path("finetune"))
-    options = parser.parse_args(argv)
-    if options.model and not options.data:
-        parser.error("--model needs --data, to train and to test it on.")
-    return options
-
-
-def main(argv=None):
-    options = parse(argv)
-    try:
-        data = load_data(options)
-        if options.model is None:
-            folder = datasets.data_folder(options.data_dir)
-            options.model = locate(RESNET8, folder)
-        float_model = load_model(options.model)
-    except (datasets.DataError, OSError, ValueError) as error:
-        sys.exit(f"error: {error}")
+def fine_tune(options):
+    """Does all runs, then the table and the figure."""
+    model, data, names = load(options)
+    options.output.mkdir(parents=True, exist_ok=True)
     for seed in options.seed:
         for scheme in options.scheme:
+            run = Run(scheme, seed, model, data, names, options)
             try:
-                Run(scheme, seed, float_model, data, options)()
+                run()
             except checkpoints.Finished as finished:
                 print(finished)
-            except checkpoints.RunError as error:
-                sys.exit(f"error: {error}")
             except KeyboardInterrupt:
-                sys.exit("\nInterrupted. The same command goes on from here.")
+                sys.exit(f"\nInterrupted. {_what_is_saved(run)}")
     results = read(options.output)
     print("\n" + table(results))
     draw(results, options.output / "figure.png")
     print(f"\nFiles and figure are in {options.output}")
+
+
+def _what_is_saved(run):
+    if run.epochs_saved:
+        return "The same command goes on from here."
+    return (
+        f"No epoch of {run.scheme} {run.seed} had ended: the same command "
+        "begins it anew."
+    )
+
+
+def main(argv=None):
+    options = parse(__doc__.split("\n\n")[0], argv)
+    try:
+        fine_tune(options)
+    except (OptionError, ResultError, OSError, checkpoints.RunError) as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("\nInterrupted.")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,15 @@
 
 import contextlib
 import itertools
+import numbers
+import warnings
+from collections.abc import Iterable
 
 import keras
+import numpy as np
+from keras import ops
+
+from keras_lab.checks import check_is_model, is_built, no_weights_yet
 
 __all__ = ["recalibrate_batch_norm"]
 
@@ -15,74 +22,201 @@ def recalibrate_batch_norm(
 
     Binary kernels give a network other activations than the ones its moving
     means and variances were averaged over, and flipping signs move them faster
-    than the averages follow. Here each becomes the plain average over some
-    batches, with the weights as they are now. All other layers run as in
-    inference, and nothing else changes.
+    than the averages follow. Here they become the mean and the variance of all
+    that a layer sees of the data, batch by batch, with the weights as they are
+    now. A batch counts by its size, and the variance between batches counts,
+    too. All other layers run as in inference, and nothing else changes. After
+    an error, the statistics are as they were.
 
     Args:
         model: A built model. Layers of batch norm in models within it count;
             frozen ones are left alone, as in training.
         data: The inputs: an array, or batches of them as a `tf.data.Dataset`,
             a `keras.utils.PyDataset` or another iterable. Of a batch that is a
-            tuple, the first element is taken.
+            tuple, the first element is taken. Several inputs are a dict of
+            arrays, or a list of them in the order of `model.inputs`. For a
+            model of one input a list of arrays is one of batches, and a tuple
+            of arrays is an error: it is likely to be `(x, y)`.
         batch_size: How many rows of an array make a batch. Defaults to `128`.
         batches: How many batches to use at most. Defaults to all of them.
 
     Returns:
-        The number of batches used.
+        The number of batches used; 0, with a warning, for a model without batch
+        norm to train.
 
     Example:
 
     >>> keras_lab.recalibrate_batch_norm(model, train_images[:5000])
     """
-    layers = [
-        layer
+    check_is_model(model)
+    if not is_built(model):
+        raise ValueError(no_weights_yet(model))
+    _check_count("batch_size", batch_size)
+    if batches is not None:
+        _check_count("batches", batches)
+    found = _batches(data, batch_size, model)
+    statistics = [
+        _Statistics(layer)
         for layer in model._flatten_layers()
         if isinstance(layer, keras.layers.BatchNormalization)
         and layer.trainable
     ]
-    count = 0
-    with _only_these_learn(layers):
-        for inputs in itertools.islice(_batches(data, batch_size), batches):
-            for layer in layers:
-                layer.momentum = count / (count + 1)
-            model(inputs, training=False)
-            count += 1
-    if not count:
-        raise ValueError(
-            "`recalibrate_batch_norm` needs at least one batch. "
-            f"Received: data={data!r:.200}, batches={batches!r}"
+    if not statistics:
+        warnings.warn(
+            f"Model '{model.name}' has no batch norm that is trainable: there "
+            "is nothing to recalibrate.",
+            stacklevel=2,
         )
+        return 0
+    count = 0
+    with contextlib.ExitStack() as stack:
+        for each in statistics:
+            stack.enter_context(each.measured())
+        for inputs in itertools.islice(found, batches):
+            model(
+                keras.tree.map_structure(ops.convert_to_tensor, inputs),
+                training=False,
+            )
+            count += 1
+        if not count:
+            raise ValueError(
+                "`recalibrate_batch_norm` needs at least one batch. "
+                f"Received: data={data!r:.200}, batches={batches!r}"
+            )
+        for each in statistics:
+            each.check()
+    for each in statistics:
+        each.assign()
     return count
 
 
-@contextlib.contextmanager
-def _only_these_learn(layers):
-    """In here, layers of batch norm run as in training, whatever they hear."""
-    before = [(layer, layer.call, layer.momentum) for layer in layers]
-    for layer, call, _ in before:
-        layer.call = _in_training(call)
-    try:
-        yield
-    finally:
-        for layer, _, momentum in before:
+class _Statistics:
+    """What a layer of batch norm sees: n, n·mean and n·(variance + mean²)."""
+
+    def __init__(self, layer):
+        self.layer = layer
+        self.variables = (layer.moving_mean, layer.moving_variance)
+        self.count = self.sum = self.sum_of_squares = 0.0
+
+    @contextlib.contextmanager
+    def measured(self):
+        """In here the layer runs as in training, whatever it hears.
+
+        With a momentum of 0, its moving statistics are those of the batch.
+        Afterwards they are as they were.
+        """
+        layer, call = self.layer, self.layer.call
+        options = {"momentum": 0.0, "renorm": False}
+        options = {k: v for k, v in options.items() if hasattr(layer, k)}
+        options_before = {name: getattr(layer, name) for name in options}
+        before = [variable.numpy() for variable in self.variables]
+
+        def call_and_measure(inputs, training=None, mask=None):
+            for variable in self.variables:
+                # What they were, a NaN even, must not count.
+                variable.assign(ops.zeros_like(variable))
+            outputs = call(inputs, training=True, mask=mask)
+            self._add(inputs, mask)
+            return outputs
+
+        layer.call = call_and_measure
+        _set(layer, options)
+        try:
+            yield
+        finally:
             del layer.call
-            layer.momentum = momentum
+            _set(layer, options_before)
+            for variable, value in zip(self.variables, before):
+                variable.assign(value)
+
+    def _add(self, inputs, mask):
+        mean, variance = (
+            variable.numpy().astype("float64") for variable in self.variables
+        )
+        if mask is None:
+            count = np.prod(inputs.shape) / mean.size
+        else:
+            count = np.count_nonzero(mask)
+        if not count:
+            return
+        self.count += count
+        self.sum = self.sum + count * mean
+        self.sum_of_squares = self.sum_of_squares + count * (variance + mean**2)
+
+    def check(self):
+        """An error, unless the results are finite."""
+        if not np.isfinite(self.sum + self.sum_of_squares).all():
+            raise ValueError(
+                f"Layer '{self.layer.name}' gets values that are not finite, "
+                "or too large: its statistics, and all others, are left as "
+                "they were."
+            )
+
+    def assign(self):
+        """Sets the statistics, unless the layer was not called."""
+        if self.count:
+            mean = self.sum / self.count
+            variance = self.sum_of_squares / self.count - mean**2
+            self.layer.moving_mean.assign(mean)
+            self.layer.moving_variance.assign(np.maximum(variance, 0.0))
 
 
-def _in_training(call):
-    def call_in_training(*args, training=None, **kwargs):
-        return call(*args, training=True, **kwargs)
-
-    return call_in_training
+def _set(layer, options):
+    for name, value in options.items():
+        setattr(layer, name, value)
 
 
-def _batches(data, batch_size):
-    if hasattr(data, "shape"):
-        starts = range(0, len(data), batch_size)
-        yield from (data[start : start + batch_size] for start in starts)
-        return
+def _check_count(name, value):
+    whole = isinstance(value, numbers.Integral) and value >= 1
+    if isinstance(value, bool) or not whole:
+        raise ValueError(
+            f"`{name}` must be a positive whole number. "
+            f"Received: {name}={value!r}"
+        )
+
+
+def _batches(data, batch_size, model):
+    """The inputs, batch by batch."""
+    inputs = getattr(model, "inputs", None) or [None]
+    parts = data if isinstance(data, (list, tuple)) else [None]
+    are_arrays = len(parts) > 0 and all(hasattr(x, "shape") for x in parts)
+    if are_arrays and isinstance(data, tuple) and len(inputs) == 1:
+        raise ValueError(
+            "`data` must be the inputs alone: x, not (x, y). "
+            f"Received: a tuple of {len(data)} arrays for a model of one input"
+        )
+    if are_arrays and len(inputs) > 1:
+        if len(parts) != len(inputs):
+            raise ValueError(
+                f"`data` must have an array for each of the {len(inputs)} "
+                f"inputs. Received: {len(parts)} arrays"
+            )
+        return _slices(data, batch_size)
+    if hasattr(data, "shape") or isinstance(data, dict):
+        return _slices(data, batch_size)
+    if isinstance(data, str) or not isinstance(
+        data, (Iterable, keras.utils.PyDataset)
+    ):
+        raise TypeError(
+            "`data` must be an array, or batches of inputs as an iterable. "
+            f"Received: data={data!r} of type {type(data).__name__}"
+        )
     if isinstance(data, keras.utils.PyDataset):
         data = (data[index] for index in range(len(data)))
-    for batch in data:
-        yield batch[0] if isinstance(batch, (tuple, list)) else batch
+    return (x[0] if isinstance(x, (tuple, list)) else x for x in data)
+
+
+def _slices(arrays, batch_size):
+    shapes = [tuple(np.shape(x)) for x in keras.tree.flatten(arrays)]
+    lengths = {shape[0] if shape else None for shape in shapes}
+    if len(lengths) != 1 or None in lengths:
+        raise ValueError(
+            "`data` must be arrays of the same number of rows. "
+            f"Received: arrays of the shapes {shapes}"
+        )
+    starts = range(0, lengths.pop(), batch_size)
+    rows = (slice(start, start + batch_size) for start in starts)
+    return (
+        keras.tree.map_structure(lambda x, part=part: x[part], arrays)
+        for part in rows
+    )

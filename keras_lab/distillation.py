@@ -1,6 +1,7 @@
 """`Distiller`: a binary network that also learns from a float one."""
 
 import functools
+import math
 import numbers
 
 import keras
@@ -11,6 +12,31 @@ from keras_lab.models import LABModel
 __all__ = ["Distiller", "SoftTargets"]
 
 register = keras.saving.register_keras_serializable(package="keras_lab")
+
+# What `keras.Model` and `LABModel` take; Keras drops all else without a word.
+MODEL_OPTIONS = (
+    "inputs",
+    "outputs",
+    "name",
+    "trainable",
+    "dtype",
+    "autocast",
+    "activity_regularizer",
+    "log_alpha",
+)
+# Activations of Keras whose outputs can be taken for probabilities.
+PROBABILITIES = (
+    "softmax",
+    "sigmoid",
+    "hard_sigmoid",
+    "sparse_sigmoid",
+    "sparsemax",
+)
+
+
+def _is_finite(value):
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
 
 
 @register
@@ -39,9 +65,9 @@ class SoftTargets(keras.losses.Loss):
         name="soft_targets",
         **kwargs,
     ):
-        if not (isinstance(temperature, numbers.Real) and temperature > 0):
+        if not (_is_finite(temperature) and temperature > 0):
             raise ValueError(
-                "`temperature` must be a positive number. "
+                "`temperature` must be a positive, finite number. "
                 f"Received: temperature={temperature!r}"
             )
         super().__init__(name=name, **kwargs)
@@ -49,10 +75,22 @@ class SoftTargets(keras.losses.Loss):
         self.from_logits = from_logits
 
     def call(self, y_true, y_pred):
+        self.check_outputs(y_pred)
         teacher = self._log_probabilities(y_true)
         student = self._log_probabilities(y_pred)
         divergence = ops.sum(ops.exp(teacher) * (teacher - student), axis=-1)
         return self.temperature**2 * divergence
+
+    def check_outputs(self, outputs):
+        """An error, unless they are of several classes."""
+        if outputs.shape[-1] == 1:
+            raise ValueError(
+                "SoftTargets compares the probabilities of several classes; of "
+                "a single output it is always 0. Use "
+                "`distillation_loss='binary_crossentropy'` after a sigmoid, "
+                "'mean_squared_error' otherwise. Received: outputs of the "
+                f"shape {tuple(outputs.shape)}"
+            )
 
     def _log_probabilities(self, outputs):
         # The logits of given probabilities are their logarithms, but for a
@@ -67,6 +105,17 @@ class SoftTargets(keras.losses.Loss):
         config["temperature"] = self.temperature
         config["from_logits"] = self.from_logits
         return config
+
+
+class _Mean(keras.losses.Loss):
+    """The mean of a function that gives a value a sample.
+
+    That is what the names of Keras' losses stand for.
+    """
+
+    def __init__(self, function):
+        super().__init__(name="mean")
+        self.call = function
 
 
 @register
@@ -93,7 +142,7 @@ class Distiller(LABModel):
             ends in logits needs `SoftTargets(from_logits=True)`, a regression
             something like `"mean_squared_error"`.
         weight: A float, at least 0. Defaults to `1.0`.
-        **kwargs: As in `LABModel`.
+        **kwargs: As in `LABModel`; an unknown one is an error.
 
     Example:
 
@@ -114,10 +163,23 @@ class Distiller(LABModel):
         weight=1.0,
         **kwargs,
     ):
-        if not (isinstance(weight, numbers.Real) and weight >= 0):
+        if not (_is_finite(weight) and weight >= 0):
             raise ValueError(
-                "`weight` must be a number, at least 0. "
+                "`weight` must be a finite number, at least 0. "
                 f"Received: weight={weight!r}"
+            )
+        if isinstance(distillation_loss, type):
+            raise TypeError(
+                "`distillation_loss` must be a loss, or its name, and not a "
+                f"class: {distillation_loss.__name__}(). Received: "
+                f"distillation_loss={distillation_loss!r}"
+            )
+        unknown = {k: v for k, v in kwargs.items() if k not in MODEL_OPTIONS}
+        if unknown:
+            raise TypeError(
+                "`Distiller` has the options teacher, distillation_loss and "
+                "weight, and those of a model; a temperature is one of "
+                f"SoftTargets. Received: {unknown}"
             )
         super().__init__(*args, **kwargs)
         if distillation_loss is None:
@@ -134,14 +196,49 @@ class Distiller(LABModel):
         return None if self._ask is None else self._ask.func
 
     def learn_from(self, teacher):
-        """Sets the teacher."""
+        """Sets the teacher, which must fit this model and its loss."""
         if not isinstance(teacher, keras.Model):
             raise TypeError(
                 "`teacher` must be a Keras model. "
                 f"Received: teacher={teacher!r}"
             )
+        self._check_inputs(teacher)
+        if isinstance(self.distillation_loss, SoftTargets):
+            for output in getattr(self, "outputs", None) or ():
+                self.distillation_loss.check_outputs(output)
+                self._check_activation(output)
         # Keras would take a model in an attribute for a part of this one.
         self._ask = functools.partial(teacher, training=False)
+
+    def _check_inputs(self, teacher):
+        """An error for other inputs, where both are known."""
+        own, others = (
+            [tuple(x.shape) for x in getattr(model, "inputs", None) or ()]
+            for model in (self, teacher)
+        )
+        if own and others and not _fit(own, others):
+            raise ValueError(
+                "The teacher must have inputs of the same shapes as the "
+                f"student, {own}. Received: teacher '{teacher.name}' with "
+                f"inputs of the shapes {others}"
+            )
+
+    def _check_activation(self, output):
+        """An error for outputs that are plainly no probabilities."""
+        if self.distillation_loss.from_logits:
+            return
+        layer = output._keras_history.operation
+        activation = getattr(layer, "activation", None)
+        name = getattr(activation, "__name__", None)
+        known = name and getattr(keras.activations, name, None) is activation
+        if known and name not in PROBABILITIES:
+            raise ValueError(
+                "SoftTargets takes probabilities, and layer "
+                f"'{layer.name}' ends in {name}. Use "
+                "`distillation_loss=SoftTargets(from_logits=True)` for a "
+                "classifier that ends in logits, 'mean_squared_error' for a "
+                "regression."
+            )
 
     def compute_loss(
         self,
@@ -176,8 +273,11 @@ class Distiller(LABModel):
         weights = keras.tree.flatten(sample_weight)
         if len(weights) == 1:
             weights *= len(outputs)
+        loss = self.distillation_loss
+        if not isinstance(loss, keras.losses.Loss):
+            loss = _Mean(loss)
         return sum(
-            self.distillation_loss(*arguments)
+            loss(*arguments)
             for arguments in zip(taught, outputs, weights, strict=True)
         )
 
@@ -188,3 +288,11 @@ class Distiller(LABModel):
             "distillation_loss": loss,
             "weight": self.distillation_weight,
         }
+
+
+def _fit(shapes, others):
+    """Whether shapes are the same, as far as they are known."""
+    return len(shapes) == len(others) and all(
+        len(a) == len(b) and all(None in (m, n) or m == n for m, n in zip(a, b))
+        for a, b in zip(shapes, others)
+    )

@@ -12,7 +12,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from benchmarks.harness import write_json
+from examples.records import write_json
 
 
 class RunError(Exception):
@@ -23,13 +23,19 @@ class Finished(RunError):
     """The result of a run is there."""
 
 
-def previous(path: Path, configuration: dict, epochs: int) -> dict | None:
+def previous(
+    path: Path,
+    configuration: dict,
+    epochs: int,
+    option: str = "--results-dir",
+) -> dict | None:
     """The result to go on from, or `None` if there is nothing yet.
 
     Args:
         path: Of the result.
         configuration: What the result must have been made with.
         epochs: How many are wanted.
+        option: By which the program names the folder of results.
 
     Raises:
         Finished: If they are done.
@@ -47,7 +53,7 @@ def previous(path: Path, configuration: dict, epochs: int) -> dict | None:
             raise RunError(
                 f"{path} was made with {name}={result.get(name)!r}, not "
                 f"{value!r}. Delete it and its checkpoint to start anew, or "
-                "name another --results-dir."
+                f"name another {option}."
             )
     done = result["epochs_done"]
     if checkpoint.is_file():

@@ -7,6 +7,7 @@ import warnings
 import keras
 
 from keras_lab.binary_weight import binary_weights, blending
+from keras_lab.names import leaf_layers
 
 __all__ = ["ProgressiveBinarization"]
 
@@ -19,16 +20,17 @@ class ProgressiveBinarization(keras.callbacks.Callback):
         (1 − λ)·w + λ·ŵ,        λ = 1/(n+1), 2/(n+1), …, n/(n+1),
 
     one λ an epoch, and ŵ from then on. Or else that share of the layers is
-    binary, the first ones first, and the others are not. Gradients, the
-    optimizer and α are as ever. Everything but a training step always uses ŵ:
-    validation, `predict`, a saved or exported model are those of the binary
-    network.
+    binary, the first ones of the model first, each with all of its weights, and
+    the others are not. Gradients, the optimizer and α are as ever. Everything
+    but a training step always uses ŵ: validation, `predict`, a saved or
+    exported model are those of the binary network.
 
     λ depends on the number of the epoch alone, so a training that is resumed
     with `initial_epoch` goes on as it would have.
 
     Args:
-        epochs: n, over how many epochs λ grows. 0 is without effect.
+        epochs: n, over how many epochs λ grows. 0 is without effect. A training
+            that ends before λ is 1 gives a warning.
         by: `"share"`, or `"layer"` for layer by layer. Defaults to `"share"`.
 
     Example:
@@ -54,7 +56,7 @@ class ProgressiveBinarization(keras.callbacks.Callback):
         self.by = by
 
     def on_train_begin(self, logs=None):
-        weights = binary_weights(self.model.trainable_variables)
+        weights, self._layers = _by_layer(self.model)
         if not weights:
             warnings.warn(
                 f"Model '{self.model.name}' has no binary weights to train: "
@@ -65,37 +67,94 @@ class ProgressiveBinarization(keras.callbacks.Callback):
             keras.Variable(1.0, trainable=False, autocast=False, name="share")
             for _ in weights
         ]
-        step = self.model.train_step
+        self._done = 1.0
+        self._install(weights)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._done = min(1.0, (epoch + 1) / (self.epochs + 1))
+        count = len(set(self._layers))
+        for layer, share in zip(self._layers, self.shares):
+            if self.by == "layer":
+                share.assign(float(layer < self._done * count))
+            else:
+                share.assign(self._done)
+
+    def on_train_end(self, logs=None):
+        _restore(self.model)
+        if self.shares and self._done < 1:
+            warnings.warn(
+                f"The training ended at λ = {self._done:.2f}: the network has "
+                "not been trained as the binary one that it is from now on. "
+                f"With `epochs={self.epochs}`, λ is 1 from epoch "
+                f"{self.epochs + 1} on.",
+                stacklevel=2,
+            )
+
+    def _install(self, weights):
+        """Has the training steps of this `fit` blend, and no others.
+
+        A `fit` may die anywhere, and then no callback hears of it. But each
+        training, be it `fit` or `train_on_batch`, first asks the model to make
+        its train function: by then the `fit` before it is over.
+        """
+        model = self.model
+        step = model.train_step
 
         def train_step(*args, **kwargs):
             with blending(weights, self.shares):
                 return step(*args, **kwargs)
 
-        self.model.train_step = train_step
-        self.model.make_train_function(force=True)
-        function = self.model.train_function
+        # Keras looks the step up where it makes the function or, depending on
+        # its version, where it traces it.
+        with _attribute(model, "train_step", train_step):
+            model.make_train_function(force=True)
+        function = model.train_function
 
         def train_function(iterator):
-            try:
+            with _attribute(model, "train_step", train_step):
                 return function(iterator)
-            except KeyboardInterrupt:  # Then nobody calls `on_train_end`.
-                self._restore()
-                raise
 
-        self.model.train_function = train_function
+        def make_train_function(force=False):
+            _restore(model)
+            return model.make_train_function(force)
 
-    def on_epoch_begin(self, epoch, logs=None):
-        done = min(1.0, (epoch + 1) / (self.epochs + 1))
-        for index, share in enumerate(self.shares):
-            if self.by == "layer":
-                share.assign(float(index < done * len(self.shares)))
-            else:
-                share.assign(done)
+        model.train_function = train_function
+        model.make_train_function = make_train_function
 
-    def on_train_end(self, logs=None):
-        self._restore()
 
-    def _restore(self):
-        with contextlib.suppress(AttributeError):
-            del self.model.train_step
-        self.model.train_function = None
+def _restore(model):
+    with contextlib.suppress(AttributeError):
+        del model.make_train_function
+    model.train_function = None
+
+
+@contextlib.contextmanager
+def _attribute(model, name, value):
+    """In here the model has another attribute of this name."""
+    before = vars(model).get(name)
+    setattr(model, name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            delattr(model, name)
+        else:
+            setattr(model, name, before)
+
+
+def _by_layer(model):
+    """The binary weights to train, and the number of the layer of each."""
+    wanted = {id(w): w for w in binary_weights(model.trainable_variables)}
+    weights, layers = [], []
+    # A weight of the model itself counts as a layer.
+    own = [[variable] for variable in model.trainable_variables]
+    inner = [layer.weights for layer in leaf_layers(model).values()]
+    number = 0
+    for variables in [*inner, *own]:
+        found = [w for w in binary_weights(variables) if id(w) in wanted]
+        for weight in found:
+            del wanted[id(weight)]
+        weights += found
+        layers += [number] * len(found)
+        number += bool(found)
+    return weights, layers

@@ -164,6 +164,16 @@ def test_several_outputs_and_sample_weights_count(rng):
     [
         ({"teacher": "resnet"}, TypeError, "resnet"),
         ({"weight": -1}, ValueError, "weight=-1"),
+        ({"weight": float("inf")}, ValueError, "weight=inf"),
+        ({"weight": float("nan")}, ValueError, "weight=nan"),
+        ({"weight": True}, ValueError, "weight=True"),
+        (
+            {"distillation_loss": keras.losses.KLDivergence},
+            TypeError,
+            r"not a class: KLDivergence\(\)",
+        ),
+        ({"temperature": 3}, TypeError, "'temperature': 3"),
+        ({"alpha": 0.5}, TypeError, "'alpha': 0.5"),
         ({"distillation_loss": "no_loss"}, ValueError, "no_loss"),
     ],
 )
@@ -180,6 +190,89 @@ def test_a_teacher_of_other_outputs_is_named(rng):
         model.fit(*data(rng), verbose=0)
 
 
-def test_a_temperature_of_zero_is_named():
-    with pytest.raises(ValueError, match="temperature=0"):
-        keras_lab.SoftTargets(0)
+@pytest.mark.parametrize(
+    "temperature", [0, True, float("inf"), float("nan"), "hot"]
+)
+def test_a_wrong_temperature_is_named(temperature):
+    with pytest.raises(ValueError, match=f"temperature={temperature!r}"):
+        keras_lab.SoftTargets(temperature)
+
+
+def test_a_teacher_of_other_inputs_is_named():
+    student = keras_lab.binarize_model(network())
+    teacher = keras.Sequential(
+        [keras.Input((7,)), keras.layers.Dense(4, "softmax")], name="resnet"
+    )
+    with pytest.raises(ValueError, match=r"\(None, 6\).*'resnet'.*\(None, 7\)"):
+        distiller(teacher, student)
+
+
+def binary_classifier(activation):
+    return keras.Sequential(
+        [
+            keras.Input((6,)),
+            keras.layers.Dense(8, "relu"),
+            keras.layers.Dense(8, "relu"),
+            keras.layers.Dense(1, activation),
+        ]
+    )
+
+
+def test_soft_targets_of_a_single_output_are_an_error():
+    teacher = binary_classifier("sigmoid")
+    with pytest.raises(ValueError, match="binary_crossentropy"):
+        distiller(teacher)
+    # Also where the outputs are not known before.
+    with pytest.raises(ValueError, match="binary_crossentropy"):
+        keras_lab.SoftTargets()(np.ones((3, 1)), np.ones((3, 1)))
+
+
+def test_a_single_output_learns_by_the_loss_that_the_error_names(rng):
+    teacher, (x, _) = binary_classifier("sigmoid"), data(rng)
+    model, student = distiller(teacher, distillation_loss="binary_crossentropy")
+    model.compile(keras_lab.LABAdam(0.01), "binary_crossentropy")
+    before = np.abs(teacher(x) - student(x)).mean()
+    model.fit(x, teacher(x), epochs=30, verbose=0)
+    assert np.abs(teacher(x) - student(x)).mean() < 0.8 * before
+
+
+def test_a_loss_may_be_given_by_its_name(rng):
+    teacher, (x, _) = network(softmax=False), data(rng)
+    model, student = distiller(
+        teacher, weight=0.5, distillation_loss="mean_squared_error"
+    )
+    model.compile(keras_lab.LABAdam(), "mse")
+    sample_weight = rng.random(len(x)).astype("float32")
+    squares = np.mean((np.asarray(teacher(x)) - student(x)) ** 2, axis=-1)
+    # The compiled part is zero at these targets.
+    loss = model.compute_loss(x, student(x), student(x), sample_weight)
+    expected = 0.5 * np.mean(sample_weight * squares)
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
+
+
+def test_soft_targets_of_logits_must_know_that_they_are():
+    with pytest.raises(ValueError, match=r"ends in linear.*from_logits"):
+        distiller(network(softmax=False))
+    for options in (
+        {"distillation_loss": keras_lab.SoftTargets(from_logits=True)},
+        {"distillation_loss": "mean_squared_error"},
+    ):
+        distiller(network(softmax=False), **options)
+
+
+def test_a_distiller_has_the_options_of_a_model(tmp_path):
+    student = keras_lab.binarize_model(network())
+    model = keras_lab.Distiller(
+        inputs=student.inputs,
+        outputs=student.outputs,
+        name="pupil",
+        trainable=False,
+        log_alpha=True,
+    )
+    model.save(tmp_path / "pupil.keras")
+    again = keras.models.load_model(tmp_path / "pupil.keras")
+    assert (again.name, again.trainable, again.log_alpha) == (
+        "pupil",
+        False,
+        True,
+    )

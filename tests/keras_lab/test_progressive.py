@@ -1,5 +1,7 @@
 """`ProgressiveBinarization`: from w to ŵ, in training steps only."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -93,6 +95,7 @@ def test_or_else_layer_by_layer(rng):
     assert shares.seen == [[1, 0], [1, 1], [1, 1], [1, 1]]
 
 
+@pytest.mark.filterwarnings("ignore:The training ended at λ")
 def test_training_steps_use_the_blend_and_validation_does_not(rng):
     model, (x, y) = network("bwn"), data(rng)
     model.layers[0].kernel.assign(rng.uniform(-1, 1, (6, 8)))
@@ -126,6 +129,7 @@ def test_with_no_epochs_it_changes_nothing(rng):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.filterwarnings("ignore:The training ended at λ")
 def test_a_resumed_training_goes_on_as_it_would_have(rng):
     x, y = data(rng)
     results = []
@@ -147,32 +151,88 @@ def test_a_resumed_training_goes_on_as_it_would_have(rng):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("interrupted", [False, True])
-def test_afterwards_training_is_as_ever(rng, interrupted, monkeypatch):
-    """Also after a Ctrl-C, when Keras calls no callback any more."""
+class Dying(keras.callbacks.Callback):
+    """Raises an error at a given event."""
+
+    def __init__(self, event, error):
+        super().__init__()
+        self.error = error
+        setattr(self, f"on_{event}", self.die)
+
+    def die(self, *args, **kwargs):
+        raise self.error
+
+
+@pytest.mark.parametrize("afterwards", ["fit", "train_on_batch"])
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [
+        (None, None),
+        ("train_begin", ValueError),
+        ("train_batch_begin", KeyboardInterrupt),
+        ("train_batch_end", KeyboardInterrupt),
+        ("epoch_end", ValueError),
+        ("test_batch_begin", KeyboardInterrupt),
+        ("train_step", KeyboardInterrupt),
+        ("train_step", ValueError),
+    ],
+)
+def test_afterwards_training_is_as_ever(rng, event, error, afterwards):
+    """Wherever the training died: Keras calls no callback then."""
     model, (x, y) = network(), data(rng)
-    gently = ProgressiveBinarization(5)
-    if interrupted:
-        step = model.train_step
+    callbacks = [ProgressiveBinarization(5), Dying(event, error)]
+    options = {"validation_data": (x, y), "verbose": 0, "callbacks": callbacks}
+    if event == "train_step":
 
-        def interrupted_step(data):
-            raise KeyboardInterrupt
+        def dying_loss(*args):
+            raise error
 
-        model.run_eagerly = True
-        monkeypatch.setattr(model, "train_step", interrupted_step)
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(x, y, verbose=0, callbacks=[gently])
-        model.run_eagerly = False
-        model.train_step = step
+        model.compile(keras_lab.LABAdam(0.01), dying_loss, run_eagerly=True)
+    if event is None:
+        with pytest.warns(UserWarning, match="λ"):
+            model.fit(x, y, epochs=2, **options)
     else:
-        model.fit(x, y, epochs=2, verbose=0, callbacks=[gently])
-    other = network()
-    other.set_weights(model.get_weights())
-    for each in (model, other):
-        each.compile(keras_lab.LABAdam(0.01), "mse")
-        each.fit(x, y, epochs=2, shuffle=False, verbose=0)
-    for a, b in zip(model.get_weights(), other.get_weights()):
-        np.testing.assert_array_equal(a, b)
+        with pytest.raises(error):
+            model.fit(x, y, epochs=2, **options)
+    assert "train_step" not in vars(model)
+    if event == "train_step":
+        model.compile(keras_lab.LABAdam(0.01), "mse")
+    loss = model.evaluate(x, y, verbose=0)
+    if afterwards == "fit":
+        model.optimizer.learning_rate = 0.0
+        history = model.fit(x, y, batch_size=64, verbose=0).history
+        received = history["loss"][0]
+    else:
+        received = model.train_on_batch(x, y)
+    assert received == pytest.approx(loss, rel=1e-5)
+    assert "make_train_function" not in vars(model)
+
+
+def test_a_training_that_ends_before_all_is_binary_is_warned_of(rng):
+    gently = ProgressiveBinarization(3)
+    with pytest.warns(UserWarning, match=r"λ = 0\.75.*from epoch 4 on"):
+        network().fit(*data(rng), epochs=3, verbose=0, callbacks=[gently])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        network().fit(*data(rng), epochs=4, verbose=0, callbacks=[gently])
+
+
+def test_a_layer_becomes_binary_with_all_of_its_weights(rng):
+    model = keras.Sequential(
+        [
+            keras.Input((5, 6)),
+            keras_lab.BinaryLSTM(8, return_sequences=True),
+            keras.Sequential([keras_lab.BinaryLSTM(8)]),
+            keras_lab.BinaryDense(4),
+        ]
+    )
+    model.compile(keras_lab.LABAdam(0.01), "mse")
+    gently = ProgressiveBinarization(1, by="layer")
+    shares = Shares(gently)
+    x = rng.normal(size=(8, 5, 6)).astype("float32")
+    y = rng.normal(size=(8, 4)).astype("float32")
+    model.fit(x, y, epochs=2, verbose=0, callbacks=[gently, shares])
+    assert shares.seen == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
 
 
 def test_it_works_with_a_distiller_and_an_lstm(rng):
