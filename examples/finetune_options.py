@@ -105,9 +105,9 @@ def parse(description, argv=None):
         "--progressive",
         type=number(int, 0),
         default=0,
-        help="epochs in which the share of the binary weights grows",
+        help="epochs in which the binary weights take over",
     )
-    add("--progressive-by", choices=("share", "layer"), default="share")
+    add("--progressive-by", choices=("layer", "share"), default="layer")
     add(
         "--images",
         type=number(int, 1),

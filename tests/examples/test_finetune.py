@@ -74,7 +74,7 @@ def test_it_goes_from_a_float_file_to_a_binary_tflite_file(
     lines = table(read(folder)).splitlines()
     assert f"{100 * accuracy['fine-tuned']:.2f}" in lines[2]
 
-    assert lines[2].startswith("| LAB | all | 3 | 1 | 1, by share | 1 |")
+    assert lines[2].startswith("| LAB | all | 3 | 1 | 1, by layer | 1 |")
     main([str(tmp_path)])
     assert lines[3] in (tmp_path / "README.md").read_text()
 

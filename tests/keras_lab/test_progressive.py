@@ -80,15 +80,15 @@ def test_lambda_grows_by_epoch(rng, jit_compile, steps_per_execution):
     model = network(
         jit_compile=jit_compile, steps_per_execution=steps_per_execution
     )
-    gently = ProgressiveBinarization(3)
+    gently = ProgressiveBinarization(3, by="share")
     shares = Shares(gently)
     model.fit(*data(rng), epochs=5, verbose=0, callbacks=[gently, shares])
     expected = np.array([0.25, 0.5, 0.75, 1, 1])
     np.testing.assert_allclose(shares.seen, np.stack([expected] * 2, axis=1))
 
 
-def test_or_else_layer_by_layer(rng):
-    gently = ProgressiveBinarization(2, by="layer")
+def test_by_default_it_goes_layer_by_layer(rng):
+    gently = ProgressiveBinarization(2)
     shares = Shares(gently)
     callbacks = [gently, shares]
     network().fit(*data(rng), epochs=4, verbose=0, callbacks=callbacks)
@@ -112,7 +112,7 @@ def test_training_steps_use_the_blend_and_validation_does_not(rng):
         batch_size=64,
         verbose=0,
         validation_data=(x, y),
-        callbacks=[ProgressiveBinarization(1)],
+        callbacks=[ProgressiveBinarization(1, by="share")],
     ).history
     assert history["loss"][0] == pytest.approx(blended_loss, rel=1e-5)
     assert history["val_loss"][0] == pytest.approx(binary_loss, rel=1e-5)
@@ -144,7 +144,7 @@ def test_a_resumed_training_goes_on_as_it_would_have(rng):
                 epochs=last,
                 shuffle=False,
                 verbose=0,
-                callbacks=[ProgressiveBinarization(3)],
+                callbacks=[ProgressiveBinarization(3, by="share")],
             )
         results.append(model.get_weights())
     for a, b in zip(*results):
@@ -180,7 +180,7 @@ class Dying(keras.callbacks.Callback):
 def test_afterwards_training_is_as_ever(rng, event, error, afterwards):
     """Wherever the training died: Keras calls no callback then."""
     model, (x, y) = network(), data(rng)
-    callbacks = [ProgressiveBinarization(5), Dying(event, error)]
+    callbacks = [ProgressiveBinarization(5, by="share"), Dying(event, error)]
     options = {"validation_data": (x, y), "verbose": 0, "callbacks": callbacks}
     if event == "train_step":
 
@@ -251,7 +251,7 @@ def test_it_works_with_a_distiller_and_an_lstm(rng):
     model.compile(keras_lab.LABAdam(0.01), "sparse_categorical_crossentropy")
     x = rng.normal(size=(32, 5, 6)).astype("float32")
     y = rng.integers(0, 4, 32)
-    gently = ProgressiveBinarization(2)
+    gently = ProgressiveBinarization(2, by="share")
     history = model.fit(x, y, epochs=4, verbose=0, callbacks=[gently]).history
     assert np.isfinite(history["loss"]).all()
 
@@ -260,7 +260,7 @@ def test_it_works_with_two_replicas(rng, strategy):
     with strategy.scope():
         model = network(jit_compile=False)
     x, y = data(rng)
-    gently = ProgressiveBinarization(2)
+    gently = ProgressiveBinarization(2, by="share")
     history = model.fit(x, y, epochs=3, verbose=0, callbacks=[gently]).history
     assert np.isfinite(history["loss"]).all()
 
