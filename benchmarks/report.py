@@ -50,8 +50,9 @@ loss and the paper's rate (0.01; 0.005 where inputs are binary), ten times
 smaller after epochs 5 and 8. `larq, ste_sign weights and inputs` is trained as
 in larq's MNIST tutorial: cross-entropy, Adam at 0.001, batch 64, batch norm
 without scale. tfmot trains in float for half of the epochs and fine-tunes
-clustered weights for the other half, from k-means++: of three shares and three
-kinds of centroids, these had the least validation error, at another seed.""",
+clustered weights for the other half, from k-means++: of shares of 0.3, 0.5 and
+0.7, and of linear and density-based centroids, this had the least validation
+error, at another seed.""",
     "peers_files": """\
 Batch size 1. *Of the limit* is the file over one bit a binary weight and four
 bytes a float parameter (a batch norm has two a channel). *Memory* is what the
@@ -59,9 +60,10 @@ process holds that is not pages of the file, *peak* the most that was ever in
 memory, pages of the file included, both beyond what the empty runtime takes.
 All run in the stock runtime (ai-edge-litert, XNNPACK), but for
 larq-compute-engine, which has its own and is made for ARM: on other machines it
-runs its reference kernels. The LSTM takes one-hot vectors, ours indices. A file
-whose outputs are NaN, or have nothing to do with float32's, is refused; how far
-the others are from float32 is in the JSON file (`cosine_with_float32`).""",
+runs its reference kernels. The LSTM takes one-hot vectors, ours indices; its
+softmax layer is float everywhere, as in the paper. A file whose outputs are
+NaN, or have nothing to do with float32's, is refused; how far the others are
+from float32 is in the JSON file (`cosine_with_float32`).""",
     "growth": """\
 Three square dense layers with batch norm, batch 100, with XLA; each size in a
 process of its own.""",

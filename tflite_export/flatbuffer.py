@@ -221,6 +221,7 @@ OPTIONS = {
     "BATCH_MATMUL": "BatchMatMulOptions",
     "CONCATENATION": "ConcatenationOptions",
     "DEQUANTIZE": "DequantizeOptions",
+    "FILL": "FillOptions",
     "FULLY_CONNECTED": "FullyConnectedOptions",
     "GATHER": "GatherOptions",
     "GREATER_EQUAL": "GreaterEqualOptions",
@@ -230,6 +231,7 @@ OPTIONS = {
     "SELECT_V2": "SelectV2Options",
     "STRIDED_SLICE": "StridedSliceOptions",
     "SUB": "SubOptions",
+    "TILE": "TileOptions",
     "TRANSPOSE": "TransposeOptions",
 }
 

@@ -14,6 +14,10 @@ from tflite_export.transformations.conv_as_matmul import can_be_matmul
 from tflite_export.transformations.conv_as_winograd import can_be_winograd
 from tflite_export.transformations.convolution import is_grouped
 from tflite_export.transformations.pass_into_loop import loop_of
+from tflite_export.transformations.scale_gates import (
+    blocks_of,
+    can_scale_outputs,
+)
 from tflite_export.transformations.sign_inputs import (
     can_encode,
     comes_from_sign,
@@ -67,6 +71,8 @@ class Placement:
         int8: Whether its operators compute in int8, else in float32.
         encode_signs: Whether their inputs are signs, to be encoded as {0, 1}.
         products: If they are convolutions to be written as products, how.
+        scale_outputs: Whether to multiply their outputs by the scales, which
+            are those of a few blocks of rows.
         note: Why the arithmetic is not the format's usual one; may be empty.
     """
 
@@ -75,6 +81,7 @@ class Placement:
     int8: bool
     encode_signs: bool = False
     products: Products | None = None
+    scale_outputs: bool = False
     note: str = ""
 
 
@@ -114,6 +121,11 @@ def _plan_one(model, constant, format):
         int8=int8,
         encode_signs=encode_signs,
         products=products,
+        scale_outputs=format.is_packed
+        and int8
+        and not encode_signs
+        and blocks_of(constant) is not None
+        and all(can_scale_outputs(model, subgraph, user) for user in users),
         note=why_not,
     )
 

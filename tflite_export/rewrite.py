@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 from tflite_export.errors import NothingBinaryError, damage_as_error
 from tflite_export.find import Kernel, find_binary_constants, kernels_not_found
 from tflite_export.flatbuffer import FlatModel
@@ -15,8 +17,15 @@ from tflite_export.plan import (
 )
 from tflite_export.transformations.conv_as_matmul import as_matmul
 from tflite_export.transformations.conv_as_winograd import as_winograd
+from tflite_export.transformations.fill_loop_variables import (
+    fill_loop_variables,
+)
 from tflite_export.transformations.hoist_projection import hoist_projections
 from tflite_export.transformations.native import dequantize, store_natively
+from tflite_export.transformations.scale_gates import (
+    blocks_of,
+    scale_outputs,
+)
 from tflite_export.transformations.sign_inputs import encode_sign_inputs
 from tflite_export.transformations.unpack_once import Unpacker
 
@@ -67,6 +76,7 @@ def rewrite(
     float_bytes = len(model.to_bytes())
     if format != Format.FLOAT:
         hoist_projections(model)
+        fill_loop_variables(model)
     constants = find_binary_constants(model, kernels)
     if not constants and not kernels:
         raise NothingBinaryError(
@@ -112,6 +122,8 @@ def _apply(model, placements):
                 constant = _as_matrix(constant)
                 for user in users:
                     as_matmul(model, subgraph, user)
+            if placement.scale_outputs:
+                constant = _scale_outputs(model, unpacker, constant, users)
             type_name = "INT8" if placement.int8 else "FLOAT32"
             stored.append(Stored(0, *unpacker.pack(constant, type_name)))
         else:
@@ -123,6 +135,16 @@ def _apply(model, placements):
                 dequantize(model, constant)
     unpacker.finish()
     return stored
+
+
+def _scale_outputs(model, unpacker, constant, users):
+    """The constant without its scales, which the users' outputs get."""
+    scales = unpacker.repeat_rows(blocks_of(constant), constant)
+    subgraph = model.subgraphs[constant.subgraph]
+    for user in users:
+        scale_outputs(model, subgraph, user, constant.scales, scales)
+    ones = np.ones_like(constant.scales)
+    return dataclasses.replace(constant, scales=ones)
 
 
 def _as_matrix(constant):

@@ -29,12 +29,13 @@ class Symmetric(schema.QuantizationParametersT):
     """Quantization without zero points: value = scale · integer.
 
     The format wants a zero point for each scale, 8 bytes of zeros. All tensors
-    with as many channels share theirs.
+    with as many channels share theirs; and their scales, if those are equal, as
+    those of a loop variable are inside and outside of the loop.
     """
 
     def Pack(self, builder):
-        scale = builder.CreateNumpyVector(self.scale)
-        zeros = builder.zeros(len(self.scale))
+        scale = builder.shared(self.scale)
+        zeros = builder.shared(np.zeros(len(self.scale), np.int64))
         schema.QuantizationParametersStart(builder)
         schema.QuantizationParametersAddScale(builder, scale)
         schema.QuantizationParametersAddZeroPoint(builder, zeros)
@@ -53,17 +54,17 @@ def quantization(scales, axis: int = 0) -> Symmetric:
 
 
 class _Builder(flatbuffers.Builder):
-    """Writes a vector of zeros only once."""
+    """Writes equal vectors only once."""
 
     def __init__(self, size):
         super().__init__(size)
-        self._zeros = {}
+        self._vectors = {}
 
-    def zeros(self, count):
-        if count not in self._zeros:
-            zeros = np.zeros(count, np.int64)
-            self._zeros[count] = self.CreateNumpyVector(zeros)
-        return self._zeros[count]
+    def shared(self, vector):
+        key = vector.dtype.str, vector.tobytes()
+        if key not in self._vectors:
+            self._vectors[key] = self.CreateNumpyVector(vector)
+        return self._vectors[key]
 
 
 class _Packed:

@@ -45,12 +45,21 @@ def quantize(model):
 
 
 def cluster(model):
-    """For two values a kernel."""
-    return clustering.cluster_weights(
+    """For two values a kernel.
+
+    The softmax layer of the LSTM stays in float, as in the paper.
+    """
+    kmeans = clustering.CentroidInitialization.KMEANS_PLUS_PLUS
+    options = {"number_of_clusters": 2, "cluster_centroids_init": kmeans}
+    lstm = tf_keras.layers.LSTM
+    if not any(isinstance(layer, lstm) for layer in model.layers):
+        return clustering.cluster_weights(model, **options)
+    return tf_keras.models.clone_model(
         model,
-        number_of_clusters=2,
-        cluster_centroids_init=(
-            clustering.CentroidInitialization.KMEANS_PLUS_PLUS
+        clone_function=lambda layer: (
+            clustering.cluster_weights(layer, **options)
+            if isinstance(layer, lstm)
+            else layer
         ),
     )
 

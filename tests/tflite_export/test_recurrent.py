@@ -190,3 +190,34 @@ def test_a_layer_of_512_cells_is_a_small_fraction_of_the_float_one():
     for format in ("packed", "packed_float"):
         ratio = len(large.content("float")) / len(large.content(format))
         assert ratio >= 24
+
+
+@pytest.mark.parametrize("format", ["packed", "packed_float", "fast"])
+def test_the_zeros_that_a_loop_begins_with_are_not_stored(format):
+    model = keras.Sequential(
+        [
+            keras.Input((50, 8)),
+            keras_lab.BinaryLSTM(64, return_sequences=True),
+        ]
+    )
+    model = Exported(model)
+    names = [name for name, *_ in operators(model.content(format))]
+    assert "FILL" in names
+    zeros = 50 * 64 * 4
+    assert len(model.content(format)) < len(model.content("float")) - zeros
+    data = model.inputs(1)
+    actual = run(model.content(format), data)
+    assert max_error(model.expected(data), actual) < 0.02
+
+
+def test_a_scale_a_gate_is_stored_once_not_for_each_row():
+    model = keras.Sequential([keras.Input((6, 64)), keras_lab.BinaryLSTM(256)])
+    model = Exported(randomize(model))
+    content = model.content("packed")
+    for _, types, _, tensors in operators(content):
+        for type_name, tensor in zip(types, tensors):
+            if type_name == "INT8" and tensor.quantization is not None:
+                assert len(tensor.quantization.scale) == 1
+    bits = 2 * sum(-(-n * 4 * 256 // 15) for n in (64, 256))
+    # The bias, and the rest.
+    assert len(content) < bits + 4 * 4 * 256 + 24_000

@@ -170,15 +170,41 @@ class Unpacker:
         self.main.tensors[constant.tensor].buffer = 0
         return indices, stored, tensor
 
+    def repeat_rows(self, blocks, constant: BinaryConstant) -> int:
+        """A scale a row, given one for each block of rows.
+
+        Args:
+            blocks: The scales.
+            constant: Whose rows they are.
+
+        Returns:
+            The number of the tensor, in the subgraph of the constant.
+        """
+        rows = len(constant.scales)
+        name, shape = f"{constant.path}/scales", (1, rows // len(blocks))
+        tensor = self._append(
+            "TILE",
+            [self._values(blocks[:, None]), self._integers(shape)],
+            f"{name}/blocks",
+            (len(blocks), shape[1]),
+            "FLOAT32",
+        )
+        tensor = self._reshape(tensor, name, (rows,), "FLOAT32")
+        return self._into_subgraph(tensor, constant)
+
     def finish(self):
         """Puts the operators in front of those that use their results."""
         self.main.operators[:0] = self.operators
 
+    def _into_subgraph(self, tensor, constant):
+        if constant.subgraph == 0:
+            return tensor
+        loop = loop_of(self.model, constant.subgraph)
+        return pass_into_loop(self.model, loop, tensor)
+
     def _put_in_place(self, tensor, constant, type_name):
         """Lets the constant's operators read another tensor."""
-        if constant.subgraph != 0:
-            loop = loop_of(self.model, constant.subgraph)
-            tensor = pass_into_loop(self.model, loop, tensor)
+        tensor = self._into_subgraph(tensor, constant)
         subgraph = self.model.subgraphs[constant.subgraph]
         if type_name == "INT8":
             scales = np.maximum(constant.scales, SMALLEST_SCALE)
