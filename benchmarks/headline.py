@@ -64,8 +64,7 @@ def _errors(rows):
         values = peer_tables.errors(rows, method)
         if not values:
             return cell(find(rows, method=method), str)
-        mean, deviation = peer_tables.mean_and_deviation(values)
-        return f"{mean:.2f} ± {deviation:.2f}%"
+        return peer_tables.error_text(values)
 
     methods = ("lab", "keras", "larq_weights", "clusters", "sign_calibrated")
     title = "MNIST test error at one bit (LAB), 512 units, ten epochs"

@@ -115,6 +115,14 @@ def mean_and_deviation(values):
     return statistics.fmean(values), deviation
 
 
+def error_text(values) -> str:
+    """Mean and standard deviation in words; of one seed, that it is one."""
+    mean, deviation = mean_and_deviation(values)
+    if len(values) == 1:
+        return f"{mean:.2f}% (one seed)"
+    return f"{mean:.2f} ± {deviation:.2f}%"
+
+
 def accuracy(rows) -> str:
     """A method a line: one-bit methods first, the best of them on top."""
     known = [m for m in ONE_BIT if errors(rows, m)]
@@ -131,9 +139,8 @@ def _accuracy_line(rows, method):
     if not values:
         text = cell(find(rows, method=method), str)
         return METHODS[method], bits, text, ""
-    mean, deviation = mean_and_deviation(values)
     each = ", ".join(f"{value:.2f}" for value in values)
-    return METHODS[method], bits, f"{mean:.2f} ± {deviation:.2f}%", each
+    return METHODS[method], bits, error_text(values), each
 
 
 def limit_bytes(row) -> float:
