@@ -3,8 +3,8 @@
     python -m benchmarks.peers.accuracy
 
 The paper's MNIST network with 512 units a layer, ten epochs, three seeds, the
-same examples in the same order. The paper's 2048 units take four hours instead
-of half an hour: `--width 2048`. The learning rate is the paper's, ten times
+same examples in the same order. The paper's 2048 units take several hours
+instead of one: `--width 2048`. The learning rate is the paper's, ten times
 smaller after epochs 5 and 8. The test error is that after the last epoch: no
 epoch is chosen. Each method and seed is kept as it finishes; the same command
 goes on from there.
