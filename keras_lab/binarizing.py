@@ -15,6 +15,7 @@ import numpy as np
 import keras_lab.layers
 from keras_lab.binary_weight import binary_weights
 from keras_lab.constraints import WeightClip
+from keras_lab.first_and_last import first_and_last
 from keras_lab.layers.base import BinaryLayer
 from keras_lab.layers.recurrent import BinaryRNN
 from keras_lab.layers.recurrent_cells import BinaryCell
@@ -183,7 +184,7 @@ class _Chooser:
 
     def choose(self, model):
         """The ids of the layers to convert."""
-        first, last = _outermost(model)
+        first, last = first_and_last(model, _counts)
         rows, chosen = [], set()
         for path, layer in leaf_layers(model, is_made_of_layers).items():
             reason = self._reason(path, layer, first, last)
@@ -352,63 +353,3 @@ def _counts(layer):
         _is_binary(part) or type(part).__name__ in COUNTERPARTS
         for part in layer._flatten_layers()
     )
-
-
-def _outermost(model):
-    """The ids of the first layers that count, and of the last ones."""
-    first, last = set(), set()
-    _mark(model, [True] * len(model.inputs), first)
-    _mark(model, [True] * len(model.outputs), last, backwards=True)
-    return first, last
-
-
-def _mark(model, reached, found, backwards=False):
-    """Finds the layers that inputs reach before any other that counts.
-
-    Args:
-        model: The model.
-        reached: For each input, whether no layer that counts is before it.
-        found: A set, to which the ids of the layers are added.
-        backwards: Whether to go from the outputs to the inputs instead.
-
-    Returns:
-        As `reached`, of the outputs.
-    """
-    near, far, calls = model.inputs, model.outputs, _calls(model)
-    if backwards:
-        near, far = far, near
-        calls.reverse()
-    tensors = _chosen(near, reached)
-    for call in calls:
-        layer = call.operation
-        before, after = call.input_tensors, call.output_tensors
-        if backwards:
-            before, after = after, before
-        reached = [id(tensor) in tensors for tensor in before]
-        if is_made_of_layers(layer):
-            passed = _mark(layer, reached, found, backwards)
-        else:
-            counts = _counts(layer)
-            if counts and any(reached):
-                found.add(id(layer))
-            passed = [any(reached) and not counts] * len(after)
-        tensors |= _chosen(after, passed)
-    return [id(tensor) in tensors for tensor in far]
-
-
-def _chosen(tensors, flags):
-    return {id(tensor) for tensor, flag in zip(tensors, flags) if flag}
-
-
-def _calls(model):
-    """The calls of a model's layers, each after those whose results it takes.
-
-    Of a layer that is shared there are several.
-    """
-    graph = keras.Model(model.inputs, model.outputs)
-    return [
-        node
-        for depth in sorted(graph._nodes_by_depth, reverse=True)
-        for node in graph._nodes_by_depth[depth]
-        if not node.is_input
-    ]
