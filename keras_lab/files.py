@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import shutil
+import uuid
 from pathlib import Path
 
 __all__ = ["check_folder", "check_target", "replacing", "target_problem"]
@@ -11,12 +13,16 @@ __all__ = ["check_folder", "check_target", "replacing", "target_problem"]
 def replacing(path):
     """A path to write to; at the end the file takes the place of `path`.
 
-    Where the body fails, what was at `path` stays as it was.
+    Where the body fails, what was at `path` stays as it was. A link stays a
+    link, and a file keeps its permissions.
     """
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    path = Path(os.path.realpath(path))
+    # Not made from the name, which may be as long as a name can be.
+    partial = path.with_name(f".{uuid.uuid4().hex}.partial")
     try:
         yield partial
+        if path.exists():
+            shutil.copymode(path, partial)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
@@ -44,12 +50,20 @@ def target_problem(path: Path, suffixes=()) -> str | None:
     if suffixes and path.suffix.lower() not in suffixes:
         one_of = "one of " if len(suffixes) > 1 else ""
         return f"must end in {one_of}{', '.join(suffixes)}"
-    if path.is_dir():
-        return "is a directory"
-    if not path.parent.is_dir():
-        return "is in a directory that does not exist"
-    if not os.access(path.parent, os.W_OK):
-        return "is in a directory without write access"
+    try:
+        # Where a link leads to is where the file is written.
+        path = Path(os.path.realpath(path))
+        if path.is_dir():
+            return "is a directory"
+        if not path.parent.is_dir():
+            return "is in a directory that does not exist"
+        if not os.access(path.parent, os.W_OK):
+            return "is in a directory without write access"
+        if path.exists() and not os.access(path, os.W_OK):
+            return "is a file without write access"
+    except (OSError, ValueError) as error:
+        # Too long a name, a null character, ...
+        return f"is no path of a file ({error})"
     return None
 
 
