@@ -191,6 +191,21 @@ class FlatModel:
             name = self.operator_name(operator)
             operator.opcodeIndex = self._operator_code(name, version)
 
+    def drop_inner_names(self) -> None:
+        """Drops the names of tensors that no user knows of.
+
+        In a small model they are some percent of the file. Constants, inputs
+        and outputs keep theirs.
+        """
+        main = self.subgraphs[0]
+        known = {*main.inputs.tolist(), *main.outputs.tolist()}
+        for subgraph in self.subgraphs:
+            for index, tensor in enumerate(subgraph.tensors):
+                if subgraph is main and index in known:
+                    continue
+                if not self.is_constant(tensor):
+                    tensor.name = None
+
     def _operator_code(self, name, version):
         number = getattr(schema.BuiltinOperator, name)
         for index, code in enumerate(self.model.operatorCodes):

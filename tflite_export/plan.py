@@ -10,7 +10,7 @@ from tflite_export.find import (
     data_input,
 )
 from tflite_export.flatbuffer import FlatModel, inputs_of
-from tflite_export.transformations.conv_as_matmul import can_be_matmul
+from tflite_export.transformations import conv_as_matmul, dense_as_matmul
 from tflite_export.transformations.conv_as_winograd import can_be_winograd
 from tflite_export.transformations.convolution import is_grouped
 from tflite_export.transformations.pass_into_loop import loop_of
@@ -55,10 +55,11 @@ class Storage(enum.StrEnum):
 
 
 class Products(enum.Enum):
-    """How a convolution is written as products of matrices."""
+    """How a convolution or a dense layer is written as products of matrices."""
 
     PATCHES = enum.auto()
     WINOGRAD = enum.auto()
+    ROWS = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Placement:
         storage: How it lies in the file.
         int8: Whether its operators compute in int8, else in float32.
         encode_signs: Whether their inputs are signs, to be encoded as {0, 1}.
-        products: If they are convolutions to be written as products, how.
+        products: How they are to be written as float products, if at all.
         scale_outputs: Whether to multiply their outputs by the scales, which
             are those of a few blocks of rows.
         note: Why the arithmetic is not the format's usual one; may be empty.
@@ -104,25 +105,29 @@ def _plan_one(model, constant, format):
     note = _why_float(model, constant, users, format)
     if note:
         return Placement(constant, Storage.FLOAT32, int8=False, note=note)
-    products = _products(model, subgraph, constant, users, format)
     why_not = ""
     encode_signs = False
     if not format.is_exact:
         why_not = _why_not_int8(model, subgraph, constant, users, format)
-        if products:
-            why_not = "as float products: no fast int8 convolution unpacks"
         encode_signs = not why_not and all(
             _sign_input(model, subgraph, user) for user in users
         )
     int8 = not format.is_exact and not why_not
+    products = None
+    # Signs are exact as integers, and stay so.
+    if format.is_packed and not encode_signs:
+        products = _products(model, subgraph, constant, users, format, int8)
+    if products:
+        int8 = False
+        if not format.is_exact:
+            why_not = "as float products, which are faster when unpacked"
     return Placement(
         constant,
         _storage(constant, format, int8),
         int8=int8,
         encode_signs=encode_signs,
         products=products,
-        scale_outputs=format.is_packed
-        and int8
+        scale_outputs=((format.is_packed and int8) or products == Products.ROWS)
         and not encode_signs
         and blocks_of(constant) is not None
         and all(can_scale_outputs(model, subgraph, user) for user in users),
@@ -130,13 +135,18 @@ def _plan_one(model, constant, format):
     )
 
 
-def _products(model, subgraph, constant, users, format):
-    """How to write convolutions of unpacked weights as products, or `None`."""
+def _products(model, subgraph, constant, users, format, int8):
+    """How to write operators of unpacked weights as products, or `None`.
 
-    def all_can(be):
-        return all(be(model, subgraph, user) for user in users)
+    `int8` is whether they would compute in int8 otherwise.
+    """
 
-    if not format.is_packed or not all_can(can_be_matmul):
+    def all_can(be, *more):
+        return all(be(model, subgraph, user, *more) for user in users)
+
+    if all_can(dense_as_matmul.can_be_matmul, int8):
+        return Products.ROWS
+    if not all_can(conv_as_matmul.can_be_matmul):
         return None
     if (
         format.is_exact

@@ -15,8 +15,9 @@ from tflite_export.plan import (
     plan,
     weighted_users,
 )
-from tflite_export.transformations.conv_as_matmul import as_matmul
+from tflite_export.transformations.conv_as_matmul import conv_as_matmul
 from tflite_export.transformations.conv_as_winograd import as_winograd
+from tflite_export.transformations.dense_as_matmul import dense_as_matmul
 from tflite_export.transformations.fill_loop_variables import (
     fill_loop_variables,
 )
@@ -93,6 +94,7 @@ def rewrite(
         if placement.storage == Storage.FLOAT32
     ]
     write_metadata(model, format, float_bytes, placements, stored, not_packed)
+    model.drop_inner_names()
     return model.to_bytes()
 
 
@@ -118,12 +120,15 @@ def _apply(model, placements):
                 as_winograd(model, subgraph, user, weights, scales)
             stored.append(Stored(0, *where))
         elif placement.storage == Storage.BITS:
+            if placement.scale_outputs:
+                constant = _scale_outputs(model, unpacker, constant, users)
             if placement.products == Products.PATCHES:
                 constant = _as_matrix(constant)
                 for user in users:
-                    as_matmul(model, subgraph, user)
-            if placement.scale_outputs:
-                constant = _scale_outputs(model, unpacker, constant, users)
+                    conv_as_matmul(model, subgraph, user)
+            if placement.products == Products.ROWS:
+                for user in users:
+                    dense_as_matmul(model, subgraph, user)
             type_name = "INT8" if placement.int8 else "FLOAT32"
             stored.append(Stored(0, *unpacker.pack(constant, type_name)))
         else:

@@ -31,6 +31,10 @@ def inputs(*shape):
     return lambda: keras.Input(shape)
 
 
+def one_sample(*shape):
+    return lambda: keras.Input(shape, batch_size=1)
+
+
 def part(cls, *args, **kwargs):
     """A layer to be made anew for each model."""
     if isinstance(cls, str):
@@ -55,6 +59,20 @@ CASES = {
     ),
     "dense_3d": sequential(
         inputs(3, 7), part("BinaryDense", 5, activation="relu")
+    ),
+    "rows": sequential(one_sample(16, 7), part("BinaryDense", 5)),
+    "rows_folded": sequential(
+        one_sample(17, 20), part("BinaryDense", 9, use_bias=False), norm, relu
+    ),
+    "rows_per_channel": sequential(
+        one_sample(3, 6, 8),
+        part(
+            "BinaryDense",
+            33,
+            activation="relu",
+            use_bias=False,
+            kernel_quantizer=PER_CHANNEL,
+        ),
     ),
     "conv1d": sequential(
         inputs(9, 4), part("BinaryConv1D", 5, 3, padding="causal")

@@ -9,14 +9,14 @@ import math
 
 from tflite_export.flatbuffer import FlatModel
 from tflite_export.transformations.convolution import (
-    Replacement,
     has_fixed_size,
     is_grouped,
     padding,
     places,
 )
+from tflite_export.transformations.replacement import Replacement
 
-__all__ = ["as_matmul", "can_be_matmul"]
+__all__ = ["can_be_matmul", "conv_as_matmul"]
 
 
 def can_be_matmul(model: FlatModel, subgraph, operator) -> bool:
@@ -28,7 +28,7 @@ def can_be_matmul(model: FlatModel, subgraph, operator) -> bool:
     )
 
 
-def as_matmul(model: FlatModel, subgraph, operator) -> None:
+def conv_as_matmul(model: FlatModel, subgraph, operator) -> None:
     """Replaces a convolution by operators for a matrix of weights.
 
     The weights' tensor must have the shape [channels, taps · inputs] then.

@@ -22,11 +22,11 @@ import numpy as np
 from tflite_export.flatbuffer import FlatModel
 from tflite_export.transformations.conv_as_matmul import can_be_matmul
 from tflite_export.transformations.convolution import (
-    Replacement,
     padding,
     places,
     steps,
 )
+from tflite_export.transformations.replacement import Replacement
 
 __all__ = ["KERNEL_WIDTH", "WEIGHTS", "as_winograd", "can_be_winograd"]
 

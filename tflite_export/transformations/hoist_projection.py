@@ -63,6 +63,8 @@ def _hoist(model, loop, number, operator):
     body.operators[body.operators.index(operator)] = model.operator(
         "GATHER", [inside, time], operator.outputs
     )
+    if not model.consumers(body, step) and step not in body.outputs:
+        body.operators.remove(gather)
     for index in constants:
         if not model.consumers(body, index):
             body.tensors[index].buffer = 0

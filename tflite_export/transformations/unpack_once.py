@@ -1,7 +1,7 @@
 """Weights as sign bits, unpacked when the model is allocated.
 
 The file holds 15 signs in each non-negative int16. GATHER looks them up in a
-table of 32768 rows, itself built from two small constants; STRIDED_SLICE cuts
+table of 32768 rows, itself built from two tiny constants; STRIDED_SLICE cuts
 the tail, RESHAPE gives the weights' shape. That is all for int8 weights; for
 float ones, a second GATHER looks up −s or +s, or what three signs amount to
 (see `conv_as_winograd`). The runtime evaluates these operators on constants
@@ -34,6 +34,8 @@ __all__ = ["Unpacker", "pack_signs", "unpack_signs"]
 SIGNS_PER_INDEX = 15
 # How many copies of a tensor one operator makes, a power of two.
 COPIES = 16
+# Larger tables are made of smaller ones.
+MOST_STORED_ROWS = 64
 # A scale must be positive; with this one a product is zero for all purposes.
 SMALLEST_SCALE = np.float32(1e-30)
 
@@ -45,33 +47,34 @@ class Digits:
     Attributes:
         type_name: The type of a digit.
         bits: How many bits there are in one.
-        split: A row of the table is a row of a first one, for so many bits,
-            and then one of a second, for the others.
         zero: What stands for a digit 0.
     """
 
     type_name: str
     bits: int
-    split: tuple[int, int]
     zero: int = 0
 
     @property
     def per_index(self) -> int:
         return SIGNS_PER_INDEX // self.bits
 
-    def tables(self) -> list[np.ndarray]:
-        """The two tables: row i holds the digits of i, the lowest first."""
-        return [self._table(bits) for bits in self.split]
+    def rows(self, count: int) -> int:
+        """How many numbers have so many digits."""
+        return 1 << count * self.bits
 
-    def _table(self, bits):
-        shifts = np.arange(0, bits, self.bits)
-        rows = np.arange(1 << bits)[:, None] >> shifts & (1 << self.bits) - 1
-        return np.where(rows, rows, self.zero).astype(self.type_name.lower())
+    def table(self, count: int) -> np.ndarray:
+        """Row i holds the digits of i, the lowest first."""
+        shifts = self.bits * np.arange(count)
+        numbers = np.arange(self.rows(count))[:, None]
+        digits = numbers >> shifts & (1 << self.bits) - 1
+        return np.where(digits, digits, self.zero).astype(
+            self.type_name.lower()
+        )
 
 
-SIGNS = Digits("INT8", 1, (8, 7), zero=-1)
-BITS = Digits("INT16", 1, (8, 7))
-TRIPLES = Digits("INT16", KERNEL_WIDTH, (9, 6))
+SIGNS = Digits("INT8", 1, zero=-1)
+BITS = Digits("INT16", 1)
+TRIPLES = Digits("INT16", KERNEL_WIDTH)
 
 
 def pack_signs(signs) -> np.ndarray:
@@ -233,7 +236,7 @@ class Unpacker:
         type_name = digits.type_name
         tensor = self._append(
             "GATHER",
-            [self._table_of(digits), indices],
+            [self._table_of(digits, digits.per_index), indices],
             f"{name}/rows",
             (rows, digits.per_index),
             type_name,
@@ -285,32 +288,35 @@ class Unpacker:
             version=4 if type_name == "INT16" else 2,
         )
 
-    def _table_of(self, digits):
-        if digits not in self.tables:
-            self.tables[digits] = self._build_table(digits)
-        return self.tables[digits]
+    def _table_of(self, digits, count):
+        """Row i holds the digits of i, the lowest first."""
+        if (digits, count) not in self.tables:
+            self.tables[digits, count] = self._build_table(digits, count)
+        return self.tables[digits, count]
 
-    def _build_table(self, digits):
-        prefix, type_name = f"digits/{digits.bits}", digits.type_name
-        first_rows, second_rows = (1 << bits for bits in digits.split)
-        rows = first_rows * second_rows
-        first, second = digits.tables()
-        low = self.model.add_constant(self.main, f"{prefix}/low", first)
-        high = self.model.add_constant(
-            self.main, f"{prefix}/high", second[:, None, :]
+    def _build_table(self, digits, count):
+        if digits.rows(count) <= MOST_STORED_ROWS:
+            return self._values(digits.table(count))
+        # Each row for the higher digits with all rows for the lower ones.
+        type_name, name = digits.type_name, f"digits/{digits.bits}/{count}"
+        lower, higher = count - count // 2, count // 2
+        low = self._repeat(
+            self._table_of(digits, lower),
+            f"{name}/low",
+            digits.rows(higher),
+            0,
+            type_name,
         )
-        low = self._repeat(low, f"{prefix}/low", second_rows, 0, type_name)
-        high = self._repeat(high, f"{prefix}/high", first_rows, 1, type_name)
-        high = self._reshape(
-            high, f"{prefix}/high_rows", (rows, second.shape[1]), type_name
-        )
-        return self._concatenate(
-            [low, high],
-            f"{prefix}/table",
-            (rows, digits.per_index),
+        high = self._repeat(
+            self._table_of(digits, higher),
+            f"{name}/high",
+            digits.rows(lower),
             1,
             type_name,
         )
+        rows = digits.rows(count)
+        high = self._reshape(high, f"{name}/high", (rows, higher), type_name)
+        return self._concatenate([low, high], name, (rows, count), 1, type_name)
 
     def _repeat(self, tensor, name, times, axis, type_name):
         """The tensor many times along an axis; not every runtime's TILE takes

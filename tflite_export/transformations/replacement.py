@@ -1,0 +1,120 @@
+"""Operators that take the place of one."""
+
+import numpy as np
+
+from tflite_export.flatbuffer import FlatModel, inputs_of
+from tflite_export.tflite_schema import shape_of
+
+__all__ = ["Replacement"]
+
+
+class Replacement:
+    """Operators that take the place of a convolution or of a dense layer.
+
+    Shapes are those for the batch size that the file has; nothing depends on
+    it, so that another one works as well.
+
+    Args:
+        model: The model to change.
+        subgraph: Where the operator is.
+        operator: What is to be replaced, with data, weights and a bias.
+    """
+
+    def __init__(self, model: FlatModel, subgraph, operator):
+        self.model, self.subgraph, self.operator = model, subgraph, operator
+        self.operators = []
+        # The runtime refuses a convolution without a bias; a dense layer may
+        # have none.
+        self.data, self.weights, *bias = inputs_of(operator)
+        self.bias = bias[0] if bias else -1
+        (self.output,) = operator.outputs.tolist()
+        self.batch = self.shape(self.data)[0]
+
+    def shape(self, tensor: int) -> tuple:
+        return shape_of(self.subgraph.tensors[tensor])
+
+    def constant(self, value) -> int:
+        return self.model.small_constant(self.subgraph, value)
+
+    def add(self, name, inputs, shape, *integers, **options) -> int:
+        """Appends an operator; gives the tensor that it writes.
+
+        Args:
+            name: The operator.
+            inputs: Tensors.
+            shape: Of the result.
+            integers: Further inputs, constants of integers.
+            options: Of the operator.
+        """
+        inputs = inputs + [
+            self.constant(np.array(value, np.int32)) for value in integers
+        ]
+        tensor = self.model.add_tensor(
+            self.subgraph, f"product/{name.lower()}", shape, "FLOAT32"
+        )
+        self.operators.append(
+            self.model.operator(name, inputs, [tensor], **options)
+        )
+        return tensor
+
+    def reshape(self, tensor, shape, axis=0) -> int:
+        """Gives a shape; `axis` is the one that the batch size is part of."""
+        sizes = list(shape)
+        sizes[axis] = -1
+        return self.add("RESHAPE", [tensor], shape, sizes)
+
+    def pad(self, data, rows, columns) -> int:
+        """Puts zeros before and after the rows and columns."""
+        zeros = np.array([(0, 0), rows, columns, (0, 0)], np.int32)
+        if not zeros.any():
+            return data
+        shape = np.array(self.shape(data)) + zeros.sum(axis=1)
+        return self.add("PAD", [data], tuple(shape.tolist()), zeros)
+
+    def slice(self, data, ranges: dict[int, range], batch_axis=0) -> int:
+        """Some of a tensor of four axes, along those that are given."""
+        shape = list(self.shape(data))
+        begin, end = np.zeros(4, np.int32), np.array(shape, np.int32)
+        strides = np.ones(4, np.int32)
+        for axis, chosen in ranges.items():
+            begin[axis], end[axis] = chosen[0], chosen[-1] + 1
+            strides[axis] = chosen.step
+            shape[axis] = len(chosen)
+        if tuple(shape) == self.shape(data):
+            return data
+        # The masks leave the batch whole, whatever its size.
+        return self.add(
+            "STRIDED_SLICE",
+            [data],
+            tuple(shape),
+            begin,
+            end,
+            strides,
+            beginMask=1 << batch_axis,
+            endMask=1 << batch_axis,
+        )
+
+    def concatenate(self, parts, axis) -> int:
+        """Puts parts side by side."""
+        if len(parts) == 1:
+            return parts[0]
+        shape = list(self.shape(parts[0]))
+        shape[axis] = sum(self.shape(part)[axis] for part in parts)
+        return self.add("CONCATENATION", parts, tuple(shape), axis=axis)
+
+    def finish(self, tensor) -> None:
+        """Adds the bias, and puts the operators in place."""
+        options = self.operator.builtinOptions
+        if self.bias < 0:
+            self.bias = self.constant(np.zeros(1, np.float32))
+        last = self.model.operator(
+            "ADD",
+            [tensor, self.bias],
+            [self.output],
+            fusedActivationFunction=options.fusedActivationFunction,
+        )
+        position = self.subgraph.operators.index(self.operator)
+        self.subgraph.operators[position : position + 1] = [
+            *self.operators,
+            last,
+        ]
