@@ -76,20 +76,30 @@ class _Freezer(Rebuilder):
         return config
 
     def set_weights(self, layer, new):
-        binary = binary_weights(layer.weights)
-        # As the forward pass uses them.
-        values = {id(weight.latent): weight.value for weight in binary}
-        assign(
-            new,
-            without_alphas(new.weights),
-            [
-                (
-                    weight.name,
-                    np.asarray(values.get(id(weight), weight.numpy)()),
-                )
-                for weight in without_alphas(layer.weights)
-            ],
-        )
+        binary = {id(w.latent): w for w in binary_weights(layer.weights)}
+        # Those that no config knows of: the layer makes them itself.
+        kept = {id(w.latent): w for w in binary_weights(new.weights)}
+        if kept and self.strict:
+            raise ValueError(
+                f"Layer '{layer.name}' makes layers of keras_lab that its "
+                "config does not tell of, so they cannot be replaced. Received:"
+                f" a layer of type {type(layer).__name__}. With `strict=False` "
+                "they stay layers of keras_lab."
+            )
+        old_weights = without_alphas(layer.weights)
+        new_weights = without_alphas(new.weights)
+        values = []
+        for weight, target in zip(old_weights, new_weights):
+            value = weight
+            if id(weight) in binary and id(target) not in kept:
+                # As the forward pass uses it.
+                value = binary[id(weight)].value()
+            values.append((weight.name, np.asarray(value)))
+        values += [(w.name, np.asarray(w)) for w in old_weights[len(values) :]]
+        assign(new, new_weights, values)
+        for weight, target in zip(old_weights, new_weights):
+            if id(target) in kept:
+                kept[id(target)].alpha.assign(binary[id(weight)].alpha)
 
 
 def _plain(node):

@@ -55,6 +55,8 @@ def target_problem(path: Path, suffixes=()) -> str | None:
         path = Path(os.path.realpath(path))
         if path.is_dir():
             return "is a directory"
+        if path.exists() and not path.is_file():
+            return "is something else than a file"
         if not path.parent.is_dir():
             return "is in a directory that does not exist"
         if not os.access(path.parent, os.W_OK):

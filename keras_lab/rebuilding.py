@@ -5,9 +5,11 @@ place of its own. Then the weights are set, and what is neither in a config nor
 a weight: an adapted vocabulary, the function of a Lambda.
 """
 
+import contextlib
 import functools
 import random
 import tempfile
+import types
 
 import keras
 
@@ -111,11 +113,13 @@ class Rebuilder:
         if not isinstance(layer, keras.Layer):
             # An operation, such as a product.
             return type(layer).from_config(layer.get_config())
-        config = self.new_config(layer)
         try:
-            with keras.saving.custom_object_scope(_own_objects(layer)):
+            with (
+                _own_objects(layer) as objects,
+                keras.saving.custom_object_scope(objects),
+            ):
                 new = keras.saving.deserialize_keras_object(
-                    config, safe_mode=False
+                    self.new_config(layer), safe_mode=False
                 )
         except TypeError as error:
             raise ValueError(
@@ -124,6 +128,7 @@ class Rebuilder:
                 "among it; or write a model as a functional one. Received: an "
                 f"object of type {type(layer).__name__}"
             ) from error
+        _copy_functions(layer, new)
         self._pairs.append((layer, new))
         return new
 
@@ -158,16 +163,44 @@ def _input_options(layer):
     return {name: value for name, value in options.items() if value}
 
 
+@contextlib.contextmanager
 def _own_objects(layer):
-    """Classes and functions that Keras would not find, by their names."""
-    objects = {}
-    for part in layer._flatten_layers():
-        if not is_keras_class(type(part)):
-            objects[keras.saving.get_registered_name(type(part))] = type(part)
-        if isinstance(part, keras.layers.Lambda):
-            function = part.function
-            objects[getattr(function, "__name__", "function")] = function
-    return objects
+    """Classes and functions that Keras would not find, by their names.
+
+    For the time being each function has a name of its own. A config names
+    functions, and two may have the same name, as all lambdas do.
+    """
+    parts = layer._flatten_layers()
+    classes = {type(part) for part in parts if not is_keras_class(type(part))}
+    objects = {keras.saving.get_registered_name(cls): cls for cls in classes}
+    functions = {f: f.__name__ for part in parts for f in _own_functions(part)}
+    try:
+        for number, function in enumerate(functions):
+            function.__name__ = f"function_{number}"
+            objects[function.__name__] = function
+        yield objects
+    finally:
+        for function, name in functions.items():
+            function.__name__ = name
+
+
+def _own_functions(layer):
+    """The user's functions among a layer's attributes."""
+    return [
+        value
+        for value in vars(layer).values()
+        if isinstance(value, types.FunctionType)
+        and value.__module__.partition(".")[0] not in ("keras", "keras_lab")
+    ]
+
+
+def _copy_functions(layer, new):
+    """Those of Lambdas: a config has their code, not the names around it."""
+    for part, new_part in zip(layer._flatten_layers(), new._flatten_layers()):
+        if isinstance(part, keras.layers.Lambda) and type(part) is type(
+            new_part
+        ):
+            new_part.function = part.function
 
 
 def _copy_state(layer, new):
@@ -177,9 +210,6 @@ def _copy_state(layer, new):
     ):
         if type(old_part) is not type(new_part):
             continue
-        if isinstance(old_part, keras.layers.Lambda):
-            # The config has its code, but not the names around it.
-            new_part.function = old_part.function
         if hasattr(old_part, "finalize_state"):
             # Adapted to data, as a Normalization is.
             variables = {}

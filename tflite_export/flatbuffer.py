@@ -191,6 +191,13 @@ class FlatModel:
             name = self.operator_name(operator)
             operator.opcodeIndex = self._operator_code(name, version)
 
+    def release(self, subgraph, tensor: int) -> None:
+        """Drops the value of a constant that nothing needs any more."""
+        if tensor not in subgraph.outputs and not self.consumers(
+            subgraph, tensor
+        ):
+            subgraph.tensors[tensor].buffer = 0
+
     def drop_inner_names(self) -> None:
         """Drops the names of tensors that no user knows of.
 

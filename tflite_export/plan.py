@@ -130,7 +130,10 @@ def _plan_one(model, constant, format):
         scale_outputs=((format.is_packed and int8) or products == Products.ROWS)
         and not encode_signs
         and blocks_of(constant) is not None
-        and all(can_scale_outputs(model, subgraph, user) for user in users),
+        and all(
+            can_scale_outputs(model, subgraph, user, constant.scales)
+            for user in users
+        ),
         note=why_not,
     )
 

@@ -91,7 +91,7 @@ class ExportReport:
         lines = [*_table(self.layers), ""]
         lines += [
             f"{'file':<14}{_size(self.file_bytes)}, "
-            f"1/{self.float_bytes / self.file_bytes:.1f} of float32 "
+            f"{_share(self.file_bytes, self.float_bytes)} float32 "
             f"({_size(self.float_bytes)})",
             f"{'expected RAM':<14}{_size(self.expected_ram_bytes)}",
             f"{'operators':<14}"
@@ -280,11 +280,24 @@ def _agreement_lines(agreement):
         f"inputs, in {agreement.runtime}:",
         f"{'':<14}max error {agreement.max_error:.2g} and mean error "
         f"{agreement.mean_error:.2g} of the largest output,",
-        f"{'':<14}signal to noise {agreement.snr_db:.0f} dB",
+        f"{'':<14}{_noise(agreement.snr_db)}",
     ]
     if agreement.equal_predictions is not None:
         lines[-1] += f", {agreement.equal_predictions:.2%} equal predictions"
     return lines
+
+
+def _noise(snr_db):
+    if math.isinf(snr_db):
+        return "equal"
+    return f"signal to noise {snr_db:.0f} dB"
+
+
+def _share(size, whole):
+    """A small file may be larger than its float one: it has the tables."""
+    if size > whole:
+        return f"{size / whole:.1f} times"
+    return f"1/{whole / size:.1f} of"
 
 
 def _size(count):

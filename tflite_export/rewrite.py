@@ -18,6 +18,7 @@ from tflite_export.plan import (
 from tflite_export.transformations.conv_as_matmul import conv_as_matmul
 from tflite_export.transformations.conv_as_winograd import as_winograd
 from tflite_export.transformations.dense_as_matmul import dense_as_matmul
+from tflite_export.transformations.explicit_padding import pad_explicitly
 from tflite_export.transformations.fill_loop_variables import (
     fill_loop_variables,
 )
@@ -75,6 +76,7 @@ def rewrite(
         kernels: What was trained, where it is known.
     """
     float_bytes = len(model.to_bytes())
+    pad_explicitly(model)
     if format != Format.FLOAT:
         hoist_projections(model)
         fill_loop_variables(model)

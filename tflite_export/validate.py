@@ -35,6 +35,7 @@ class Agreement:
         mean_error: The mean difference, relative to the largest output.
         relative_error: ‖y' − y‖ / ‖y‖.
         snr_db: Signal-to-noise ratio in decibels; infinite where equal.
+            Of several outputs, these four are those of the worst.
         equal_predictions: The share of samples with the same largest output,
             for a model with one output of several classes; else `None`.
     """
@@ -143,25 +144,38 @@ def agreement(
         (np.asarray(y, np.float64), np.asarray(actual[name], np.float64))
         for name, y in expected.items()
     ]
-    scale = max(np.abs(y).max(initial=0) for y, _ in pairs) or 1.0
-    errors = np.concatenate([(z - y).ravel() for y, z in pairs])
-    errors[np.abs(errors) < NEGLIGIBLE] = 0
-    outputs = np.concatenate([y.ravel() for y, _ in pairs])
-    noise, signal = np.linalg.norm(errors), np.linalg.norm(outputs)
+    largest = max(np.abs(y).max(initial=0) for y, _ in pairs) or 1.0
+    max_error, mean_error, relative = np.max(
+        [_errors(y, z, largest) for y, z in pairs], axis=0
+    )
     equal = None
     if len(pairs) == 1 and pairs[0][0].ndim == 2 and pairs[0][0].shape[1] > 1:
         y, z = pairs[0]
         equal = float(np.mean(y.argmax(axis=1) == z.argmax(axis=1)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        snr = float(20 * np.log10(signal / noise)) if noise else float("inf")
-        relative = float(noise / signal) if noise else 0.0
     return Agreement(
         runtime=runtime,
         samples=len(pairs[0][0]),
         data=data,
-        max_error=float(np.abs(errors).max(initial=0) / scale),
-        mean_error=float(np.abs(errors).mean() / scale),
-        relative_error=relative,
-        snr_db=snr,
+        max_error=float(max_error),
+        mean_error=float(mean_error),
+        relative_error=float(relative),
+        snr_db=float(-20 * np.log10(relative)) if relative else float("inf"),
         equal_predictions=equal,
     )
+
+
+def _errors(y, z, largest):
+    """Largest, mean and relative error of one output.
+
+    Args:
+        y: What it should be.
+        z: What it is.
+        largest: The largest number of all outputs; the scale of one that
+            should be zero.
+    """
+    errors = np.abs(z - y)
+    errors[errors < NEGLIGIBLE] = 0
+    scale = np.abs(y).max(initial=0) or largest
+    signal = np.linalg.norm(y) or largest
+    noise = np.linalg.norm(errors)
+    return errors.max(initial=0) / scale, errors.mean() / scale, noise / signal

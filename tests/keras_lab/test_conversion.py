@@ -275,3 +275,65 @@ def test_a_class_that_is_not_registered_is_rebuilt_if_it_can_be():
     np.testing.assert_array_equal(keras_lab.freeze(model)(x), model(x))
     with pytest.raises(ValueError, match=r"'mine'.*of type WithoutConfig"):
         keras_lab.freeze(model_with(WithoutConfig(2)))
+
+
+class Block(layers.Layer):
+    """Makes a binary layer that its config does not tell of."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.dense = keras_lab.BinaryDense(units)
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+
+    def call(self, x):
+        return keras.ops.relu(self.dense(x))
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+def test_binary_layers_that_no_config_tells_of_are_refused_or_kept():
+    model = keras.Sequential(
+        [keras.Input((6,)), Block(5, name="block"), keras_lab.BinaryDense(3)]
+    )
+    for weight in model.weights:
+        weight.assign(random_input(weight.shape))
+    with pytest.raises(ValueError, match=r"'block'.*of type Block"):
+        keras_lab.freeze(model)
+    x = random_input((2, 6))
+    frozen = keras_lab.freeze(model, strict=False)
+    np.testing.assert_array_equal(frozen(x), model(x))
+
+
+def twice_tanh(x):
+    return 2 * keras.ops.tanh(x)
+
+
+@pytest.mark.parametrize("function", [twice_tanh, lambda x: twice_tanh(x)])
+@pytest.mark.parametrize(
+    "make_layer",
+    [
+        lambda f: layers.Lambda(f),
+        lambda f: layers.Activation(f),
+        lambda f: keras_lab.BinaryDense(4, activation=f),
+        lambda f: keras_lab.BinaryDense(
+            4, activation=f, input_quantizer="sign"
+        ),
+        lambda f: layers.TimeDistributed(keras_lab.BinaryDense(4, f)),
+        lambda f: keras_lab.BinaryLSTM(4, activation=f),
+    ],
+)
+@pytest.mark.parametrize("functional", [True, False])
+def test_functions_need_not_be_registered(make_layer, function, functional):
+    """Nor do the names that they use have to be in a config."""
+    model = keras.Sequential(
+        [keras.Input((3, 5)), keras_lab.BinaryDense(4), make_layer(function)]
+    )
+    if functional:
+        model = keras.Model(model.inputs, model.outputs)
+    x = random_input((2, 3, 5))
+    frozen = keras_lab.freeze(model)
+    np.testing.assert_allclose(frozen(x), model(x), atol=1e-6)

@@ -87,6 +87,11 @@ CASES = {
         inputs(8, 9, 3),
         part("BinaryConv2D", 6, 3, strides=(2, 3), padding="same"),
     ),
+    "conv2d_skipping": sequential(
+        inputs(8, 4, 4),
+        part("BinaryConv2D", 6, (3, 1), strides=2, padding="same"),
+        part("BinaryConv2D", 5, 2, strides=3, padding="same"),
+    ),
     "conv2d_1x1": sequential(inputs(2, 2, 24), part("BinaryConv2D", 10, 1)),
     "conv2d_dilated": sequential(
         inputs(9, 8, 4), part("BinaryConv2D", 6, 3, dilation_rate=2)
@@ -125,6 +130,10 @@ CASES = {
     ),
     "depthwise": sequential(
         inputs(8, 7, 3), part("BinaryDepthwiseConv2D", 3, padding="same")
+    ),
+    "depthwise_skipping": sequential(
+        inputs(9, 9, 3),
+        part("BinaryDepthwiseConv2D", (1, 3), strides=3, padding="same"),
     ),
     "depthwise_folded": sequential(
         inputs(8, 7, 3),

@@ -19,8 +19,13 @@ from tflite_export import (
     read_packed,
 )
 from tflite_export import export as export_module
-from tflite_export.flatbuffer import FlatModel
-from tflite_export.validate import interpreter_class, make_interpreter, run
+from tflite_export.flatbuffer import FlatModel, name_of
+from tflite_export.validate import (
+    agreement,
+    interpreter_class,
+    make_interpreter,
+    run,
+)
 
 CLASSES = 4
 
@@ -273,7 +278,7 @@ def flip_one_bit(content):
     tensor = next(
         tensor
         for tensor in model.subgraphs[0].tensors
-        if tensor.name.endswith(b"/sign_bits")
+        if name_of(tensor).endswith("/sign_bits")
     )
     indices = model.constant(tensor).copy()
     indices[0] ^= 1
@@ -632,3 +637,20 @@ def test_an_error_of_tensorflow_names_the_layer(tmp_path, monkeypatch):
     monkeypatch.setattr(layers.DepthwiseConv2D, "call", fail)
     with pytest.raises(ConversionError, match="channels_first': 'conv'"):
         export_tflite(model, tmp_path / "m.tflite")
+
+
+def test_a_small_output_is_compared_by_its_own_size():
+    expected = {"large": np.full((2, 3), 1e6), "small": np.full((2, 3), 1e-6)}
+    actual = {**expected, "small": -expected["small"]}
+    result = agreement(expected, actual, "runtime", "given")
+    assert result.max_error == pytest.approx(2)
+    assert result.relative_error == pytest.approx(2)
+    assert result.snr_db == pytest.approx(-20 * np.log10(2))
+
+
+def test_an_output_of_zeros_is_compared_by_the_size_of_the_others():
+    expected = {"y": np.ones((2, 3)), "zeros": np.zeros((2, 3))}
+    actual = {**expected, "zeros": np.full((2, 3), 1e-3)}
+    result = agreement(expected, actual, "runtime", "given")
+    assert result.max_error == pytest.approx(1e-3)
+    assert np.isfinite(result.relative_error)

@@ -282,3 +282,66 @@ def test_what_pack_does_not_know_is_not_called_damage_alone():
     flat.subgraphs[0].operators[0].builtinOptions = None
     with pytest.raises(InvalidModelError, match="`pack` does not know"):
         pack(flat.to_bytes())
+
+
+def foreign(function, *shape, quantize=False):
+    """The file of a function of TensorFlow."""
+    spec = tf.TensorSpec(shape)
+    concrete = tf.function(function, [spec]).get_concrete_function()
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([concrete])
+    if quantize:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    return converter.convert()
+
+
+def check_pack(content, x, tolerance=0.02):
+    (name,) = FlatModel(content).signature()[0]
+    expected = run(content, {name: x})
+    assert max_error(expected, run(pack(content), {name: x})) < tolerance
+
+
+def test_zeros_that_are_an_output_too_stay(rng):
+    kernel = signs(rng, 20, 12)
+
+    def function(x):
+        zeros = tf.zeros([1, 400])
+        _, state = tf.while_loop(
+            lambda i, _: i < 3,
+            lambda i, state: (i + 1, state + tf.reduce_sum(x)),
+            [0, zeros],
+        )
+        return state, zeros, tf.matmul(x, kernel)
+
+    check_pack(foreign(function, 1, 20), rng.normal(size=(1, 20)).astype("f"))
+
+
+@pytest.mark.parametrize("quantize", [False, True])
+def test_a_foreign_loop_keeps_its_own_quantization(rng, quantize):
+    inner, outer, last = (
+        rng.normal(size=(64, 128)).astype("f"),
+        0.05 * rng.normal(size=(128, 128)).astype("f"),
+        signs(rng, 128, 6),
+    )
+
+    def function(x):
+        steps = tf.transpose(x, [1, 0, 2])
+        _, state = tf.while_loop(
+            lambda i, _: i < 5,
+            lambda i, state: (
+                i + 1,
+                tf.tanh(tf.gather(steps, i) @ inner + state @ outer),
+            ),
+            [0, tf.zeros([1, 128])],
+        )
+        return state @ last
+
+    content = foreign(function, 1, 5, 64, quantize=quantize)
+    x = 0.1 * rng.normal(size=(1, 5, 64)).astype("f")
+    check_pack(content, x, tolerance=0.05)
+
+
+def test_a_scale_may_be_as_small_as_a_float_can_be(rng):
+    kernel = signs(rng, 20, 4) * np.array([1e-38, 2, 3, 4], "f")
+    bias = np.array([100, 2, 3, 4], "f")
+    content = foreign(lambda x: x @ kernel + bias, 1, 20)
+    check_pack(content, rng.normal(size=(1, 20)).astype("f"))

@@ -9,7 +9,7 @@ import pytest
 import tflite_export
 from tests.tflite_export.support import exported
 from tflite_export import InvalidModelError, NothingBinaryError
-from tflite_export.flatbuffer import FlatModel
+from tflite_export.flatbuffer import FlatModel, name_of
 from tflite_export.metadata import METADATA_NAME
 from tflite_export.verify import verify
 
@@ -152,7 +152,7 @@ def test_negative_sign_bits_are_refused():
     (bits,) = (
         tensor
         for tensor in model.subgraphs[0].tensors
-        if tensor.name.endswith(b"/sign_bits")
+        if name_of(tensor).endswith("/sign_bits")
     )
     words = model.constant(bits).copy()
     words[3] = -1

@@ -6,6 +6,7 @@ from tflite_export.tflite_schema import schema, shape_of
 __all__ = [
     "has_fixed_size",
     "is_grouped",
+    "missing",
     "padding",
     "places",
     "steps",
@@ -36,10 +37,8 @@ def steps(operator, axis: int) -> tuple[int, int]:
     )[axis]
 
 
-def padding(
-    operator, axis: int, size: int, taps: int, output: int
-) -> tuple[int, int]:
-    """How many zeros come before and after the data along an axis.
+def missing(operator, axis: int, size: int, taps: int, output: int) -> int:
+    """How many more inputs the outputs need; less than none are skipped.
 
     Args:
         operator: The convolution.
@@ -49,7 +48,17 @@ def padding(
         output: How many the output has.
     """
     stride, dilation = steps(operator, axis)
-    total = (output - 1) * stride + (taps - 1) * dilation + 1 - size
+    return (output - 1) * stride + (taps - 1) * dilation + 1 - size
+
+
+def padding(
+    operator, axis: int, size: int, taps: int, output: int
+) -> tuple[int, int]:
+    """How many zeros come before and after the data along an axis.
+
+    The arguments are those of `missing`.
+    """
+    total = missing(operator, axis, size, taps, output)
     if operator.builtinOptions.padding != schema.Padding.SAME or total <= 0:
         return 0, 0
     return total // 2, total - total // 2

@@ -40,5 +40,4 @@ def _fill(model, subgraph, loop, position, tensor):
         model.operator("FILL", [shape, number], [filled]),
     )
     loop.inputs[position] = filled
-    if not model.consumers(subgraph, tensor):
-        subgraph.tensors[tensor].buffer = 0
+    model.release(subgraph, tensor)

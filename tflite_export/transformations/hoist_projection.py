@@ -34,7 +34,9 @@ def _hoist(model, loop, number, operator):
         gather is None
         or model.operator_name(gather) != "GATHER"
         or gather.builtinOptions.axis != 0
-        or not all(model.is_constant(body.tensors[i]) for i in constants)
+        or not all(
+            _is_float_constant(model, body.tensors[i]) for i in constants
+        )
     ):
         return
     sequence, time = inputs_of(gather)
@@ -66,8 +68,11 @@ def _hoist(model, loop, number, operator):
     if not model.consumers(body, step) and step not in body.outputs:
         body.operators.remove(gather)
     for index in constants:
-        if not model.consumers(body, index):
-            body.tensors[index].buffer = 0
+        model.release(body, index)
+
+
+def _is_float_constant(model, tensor):
+    return model.is_constant(tensor) and model.type_name(tensor) == "FLOAT32"
 
 
 def _invariant(body, tensor):

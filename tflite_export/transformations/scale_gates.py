@@ -30,13 +30,18 @@ def blocks_of(constant: BinaryConstant) -> np.ndarray | None:
     return None
 
 
-def can_scale_outputs(model: FlatModel, subgraph, operator) -> bool:
+def can_scale_outputs(
+    model: FlatModel, subgraph, operator, scales: np.ndarray
+) -> bool:
     """Whether the bias of a FULLY_CONNECTED can be divided by the scales."""
-    return all(
-        model.is_constant(subgraph.tensors[bias])
-        for bias in inputs_of(operator)[2:]
-        if bias >= 0
-    )
+    for bias in inputs_of(operator)[2:]:
+        if bias < 0:
+            continue
+        value = model.constant(subgraph.tensors[bias])
+        with np.errstate(over="ignore"):
+            if value is None or not np.all(np.isfinite(value / scales)):
+                return False
+    return True
 
 
 def scale_outputs(
@@ -56,8 +61,7 @@ def scale_outputs(
         bias = subgraph.tensors[inputs[2]]
         value = model.constant(bias) / scales
         operator.inputs[2] = model.add_constant(subgraph, bias.name, value)
-        if not model.consumers(subgraph, inputs[2]):
-            bias.buffer = 0
+        model.release(subgraph, inputs[2])
     (output,) = operator.outputs.tolist()
     shape = shape_of(subgraph.tensors[output])
     products = model.add_tensor(subgraph, "products", shape, "FLOAT32")
