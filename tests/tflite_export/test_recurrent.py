@@ -157,7 +157,7 @@ def test_a_state_that_amplifies_errors_is_refused_in_int8_not_in_float(
 ):
     # α·√units is 6.
     model = randomize(
-        keras.Sequential([keras.Input((20, 16)), keras_lab.BinaryLSTM(64)])
+        keras.Sequential([keras.Input((40, 16)), keras_lab.BinaryLSTM(64)])
     )
     path = tmp_path / "m.tflite"
     for format in ("packed", "fast"):
