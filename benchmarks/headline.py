@@ -3,7 +3,7 @@
 import statistics
 
 from benchmarks import peer_tables
-from benchmarks.peer_tables import FORMATS, cell, find
+from benchmarks.peer_tables import cell, find
 from benchmarks.tables import markdown
 
 __all__ = ["table"]
@@ -12,7 +12,16 @@ HEADS = (
     *("", "keras_lab", "float32", "larq", "tfmot, 2 clusters"),
     "TFLite, ai-edge-quantizer",
 )
+CLUSTERS = ("clusters", "clusters_int8")
 STOCK = ("tflite_float16", "tflite_int8", "int4", "int2")
+SHORT = {
+    "clusters": "float32",
+    "clusters_int8": "int8",
+    "tflite_float16": "float16",
+    "tflite_int8": "int8",
+    "int4": "int4",
+    "int2": "int2",
+}
 NETWORKS = {
     "mnist": "MNIST network",
     "cifar10": "CIFAR-10 network",
@@ -26,7 +35,8 @@ def table(results: dict) -> str:
     rows = {name: c.get("rows", []) for name, c in results.items()}
     files = rows.get("peers_files", [])
     lines = [
-        _steps(rows.get("peers_train_step", [])),
+        _steps(rows.get("peers_train_step", []), True, "with XLA"),
+        _steps(rows.get("peers_train_step", []), False, "without XLA"),
         _errors(rows.get("peers_accuracy", [])),
     ]
     for network, title in NETWORKS.items():
@@ -43,11 +53,11 @@ def _has_run(text):
     return not text.startswith(("not run", "–"))
 
 
-def _steps(rows):
+def _steps(rows, jit_compile, how):
     methods = ("lab", "keras", "larq_weights", "clusters")
-    key = {"network": "mlp", "jit_compile": False}
+    key = {"network": "mlp", "jit_compile": jit_compile}
     return (
-        "training step (LAB) / Keras float, MNIST network",
+        f"training step (LAB) / Keras float, MNIST network, {how}",
         *(
             cell(
                 find(rows, method=method, **key),
@@ -66,10 +76,9 @@ def _errors(rows):
             return cell(find(rows, method=method), str)
         return peer_tables.error_text(values)
 
-    methods = ("lab", "keras", "larq_weights", "clusters", "sign_calibrated")
-    title = "MNIST test error at one bit (LAB), 512 units, ten epochs"
-    after = f"{text(methods[-1])} (sign(w)·mean\\|w\\|)"
-    return title, *map(text, methods[:-1]), after
+    methods = ("lab", "keras", "larq_weights", "clusters")
+    title = "MNIST test error (LAB), 512 units, ten epochs"
+    return title, *map(text, methods), f"{text('int8')} (TFLite int8)"
 
 
 _SIZE = (
@@ -84,20 +93,23 @@ _LATENCY = (
 
 def _files(rows, network, title, ours, quantity):
     value, show = quantity
-    formats = (ours, "tflite_float32", "compute_engine", "clusters")
+    formats = (ours, "tflite_float32", "compute_engine")
     cells = [
         cell(find(rows, network=network, format=format), show)
         for format in formats
     ]
-    made = [
-        row
-        for row in rows
-        if row["network"] == network
-        and row["format"] in STOCK
-        and "cannot" not in row
-    ]
-    best = "not run"
-    if made:
+
+    def best(formats):
+        made = [
+            row
+            for row in rows
+            if row["network"] == network
+            and row["format"] in formats
+            and "cannot" not in row
+        ]
+        if not made:
+            return "not run"
         row = min(made, key=value)
-        best = f"{show(row)} ({FORMATS[row['format']].split(',')[0]})"
-    return title, *cells, best
+        return f"{show(row)} ({SHORT[row['format']]})"
+
+    return title, *cells, best(CLUSTERS), best(STOCK)

@@ -38,6 +38,7 @@ FORMATS = {
     "int4": "ai-edge-quantizer int4",
     "int2": "ai-edge-quantizer int2",
     "clusters": "tfmot 2 clusters, gzip",
+    "clusters_int8": "tfmot 2 clusters, int8, gzip",
     "compute_engine": "larq-compute-engine",
 }
 NETWORKS = {

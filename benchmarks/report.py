@@ -21,8 +21,8 @@ INTRODUCTION = """\
 # Benchmarks
 
 Made by `python -m benchmarks` from the JSON files in this folder; not by hand.
-Those hold every single measurement. A part that is there is not measured again
-unless asked for; the command beside each part asks for it.
+A part that is there is not measured again unless asked for; the command beside
+each part asks for it.
 
 ```
 pip install -e ".[demo,datasets]"
@@ -30,7 +30,8 @@ python -m benchmarks             # all parts that have not run
 python -m benchmarks --report    # this page
 ```
 
-A ratio or a time is a median, with the quartiles in brackets. What is compared
+A ratio or a time is a median, with the quartiles in brackets; of a file's
+latency, that of several processes, of each its best turn. What is compared
 takes turns, round by round: on a machine whose speed drifts, only times of the
 same round are comparable. Where a library cannot do a thing, its cell says why.
 """
@@ -50,20 +51,25 @@ loss and the paper's rate (0.01; 0.005 where inputs are binary), ten times
 smaller after epochs 5 and 8. `larq, ste_sign weights and inputs` is trained as
 in larq's MNIST tutorial: cross-entropy, Adam at 0.001, batch 64, batch norm
 without scale. tfmot trains in float for half of the epochs and fine-tunes
-clustered weights for the other half, from k-means++: of shares of 0.3, 0.5 and
-0.7, and of linear and density-based centroids, this had the least validation
-error, at another seed.""",
+clustered weights for the other half, from k-means++. That was the best by
+validation error, at another seed, of five settings (other shares of the epochs,
+linear and density-based centroids); those runs are not in the file.""",
     "peers_files": """\
-Batch size 1. *Of the limit* is the file over one bit a binary weight and four
-bytes a float parameter (a batch norm has two a channel). *Memory* is what the
-process holds that is not pages of the file, *peak* the most that was ever in
-memory, pages of the file included, both beyond what the empty runtime takes.
-All run in the stock runtime (ai-edge-litert, XNNPACK), but for
+Batch size 1. Kernels are fresh, biases and batch norms random numbers. *Of the
+limit* is the file over one bit a binary weight and four bytes a float parameter
+(a batch norm has two a channel). What `packed` has on top: 15 signs take 16
+bits, which is 6.7%, and there are the operators that unpack them. *Memory* is
+what the process holds that is not pages of the file, *peak* the most that was
+ever in memory, pages of the file included, both beyond what the empty runtime
+takes. All run in the stock runtime (ai-edge-litert, XNNPACK), but for
 larq-compute-engine, which has its own and is made for ARM: on other machines it
-runs its reference kernels. The LSTM takes one-hot vectors, ours indices; its
-softmax layer is float everywhere, as in the paper. A file whose outputs are
-NaN, or have nothing to do with float32's, is refused; how far the others are
-from float32 is in the JSON file (`cosine_with_float32`).""",
+runs its reference kernels. It does not take turns with the others, and its time
+includes copies of input and output. The LSTM takes one-hot vectors, ours
+indices; it is converted to a loop. Its softmax layer is float, as in the paper,
+but for the formats in int8, int4 and int2 of others, which quantize it. Of
+TFLite's and ai-edge-quantizer's files those are refused whose outputs are NaN,
+or have nothing to do with float32's; how far the others are from float32 is in
+the JSON file (`cosine_with_float32`).""",
     "growth": """\
 Three square dense layers with batch norm, batch 100, with XLA; each size in a
 process of its own.""",

@@ -165,7 +165,7 @@ class FlatModel:
         key = (id(subgraph), *content)
         if key not in self._small_constants:
             self._small_constants[key] = self.add_constant(
-                subgraph, "constant", value
+                subgraph, None, value
             )
         return self._small_constants[key]
 

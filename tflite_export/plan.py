@@ -14,10 +14,7 @@ from tflite_export.transformations import conv_as_matmul, dense_as_matmul
 from tflite_export.transformations.conv_as_winograd import can_be_winograd
 from tflite_export.transformations.convolution import is_grouped
 from tflite_export.transformations.pass_into_loop import loop_of
-from tflite_export.transformations.scale_gates import (
-    blocks_of,
-    can_scale_outputs,
-)
+from tflite_export.transformations.scale_rows import can_scale_outputs
 from tflite_export.transformations.sign_inputs import (
     can_encode,
     comes_from_sign,
@@ -72,8 +69,8 @@ class Placement:
         int8: Whether its operators compute in int8, else in float32.
         encode_signs: Whether their inputs are signs, to be encoded as {0, 1}.
         products: How they are to be written as float products, if at all.
-        scale_outputs: Whether to multiply their outputs by the scales, which
-            are those of a few blocks of rows.
+        scale_outputs: Whether to multiply their outputs by the scales, not
+            the weights.
         note: Why the arithmetic is not the format's usual one; may be empty.
     """
 
@@ -129,10 +126,8 @@ def _plan_one(model, constant, format):
         products=products,
         scale_outputs=((format.is_packed and int8) or products == Products.ROWS)
         and not encode_signs
-        and blocks_of(constant) is not None
         and all(
-            can_scale_outputs(model, subgraph, user, constant.scales)
-            for user in users
+            can_scale_outputs(model, subgraph, user, constant) for user in users
         ),
         note=why_not,
     )

@@ -24,7 +24,7 @@ from tflite_export.transformations.fill_loop_variables import (
 )
 from tflite_export.transformations.hoist_projection import hoist_projections
 from tflite_export.transformations.native import dequantize, store_natively
-from tflite_export.transformations.scale_gates import (
+from tflite_export.transformations.scale_rows import (
     blocks_of,
     scale_outputs,
 )
@@ -146,8 +146,12 @@ def _apply(model, placements):
 
 def _scale_outputs(model, unpacker, constant, users):
     """The constant without its scales, which the users' outputs get."""
-    scales = unpacker.repeat_rows(blocks_of(constant), constant)
     subgraph = model.subgraphs[constant.subgraph]
+    blocks = blocks_of(constant.scales)
+    if blocks is None:
+        scales = model.small_constant(subgraph, constant.scales)
+    else:
+        scales = unpacker.repeat_rows(blocks, constant)
     for user in users:
         scale_outputs(model, subgraph, user, constant.scales, scales)
     ones = np.ones_like(constant.scales)

@@ -96,13 +96,17 @@ def train(method, network, data, seed, rates, batch):
 
 
 def export(network, folder):
-    """A file of clustered float32 weights, compressed with gzip."""
+    """Files of clustered weights, float32 and int8, compressed with gzip."""
     tf_keras.utils.set_random_seed(1)
-    model = cluster(networks.build(network, networks.Kit(tf_keras)))
-    content = shared.to_tflite(clustering.strip_clustering(model))
-    path = Path(folder) / "clusters.tflite.gz"
-    path.write_bytes(gzip.compress(content, compresslevel=9))
-    return {"clusters": str(path)}
+    model = networks.build(network, networks.Kit(tf_keras))
+    model = clustering.strip_clustering(cluster(shared.as_if_trained(model)))
+    paths = {}
+    for name, weights in (("clusters", None), ("clusters_int8", "int8")):
+        content = shared.to_tflite(model, weights)
+        path = Path(folder) / f"{name}.tflite.gz"
+        path.write_bytes(gzip.compress(content, compresslevel=9))
+        paths[name] = str(path)
+    return paths
 
 
 def main():

@@ -69,7 +69,7 @@ def _int8_error(model, data):
 
 def export(network, sizes, folder):
     """Our four formats, of a network of the paper with LAB."""
-    model = paper_network(network, sizes)
+    model = shared.as_if_trained(paper_network(network, sizes))
     rows = {}
     for format in FORMATS:
         path, start = Path(folder) / f"{format}.tflite", time.perf_counter()
@@ -118,6 +118,7 @@ def export_tflite_formats(network, folder):
     """What TensorFlow's converter makes of the float network."""
     keras.utils.set_random_seed(1)
     model = networks.build(network, networks.Kit(keras))
+    shared.as_if_trained(model)
     paths = {}
     for format, weights in TFLITE.items():
         path = Path(folder) / f"tflite_{format}.tflite"

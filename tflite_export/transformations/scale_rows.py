@@ -1,8 +1,8 @@
-"""The scales of a few blocks of rows, multiplied with the products instead.
+"""The scales of rows, multiplied with the products instead of the weights.
 
-Each gate of a recurrent kernel has an α of its own. As quantization that is a
-scale and a zero point for each row, twelve bytes, thousands of times the same
-few numbers. Here the weights are ±1, and their products are multiplied by α.
+As quantization a scale for each row takes twelve bytes: it has a zero point.
+Here the weights are ±1, and their products are multiplied by the scales. Those
+of the gates of a recurrent kernel are stored once a gate.
 """
 
 import numpy as np
@@ -16,24 +16,28 @@ __all__ = ["blocks_of", "can_scale_outputs", "scale_outputs"]
 MOST_BLOCKS = 4
 
 
-def blocks_of(constant: BinaryConstant) -> np.ndarray | None:
+def blocks_of(scales: np.ndarray) -> np.ndarray | None:
     """The scales of equally large blocks of rows, `None` if there are many."""
-    scales = constant.scales
-    if constant.operator != "FULLY_CONNECTED" or constant.is_uniform:
-        return None
     for count in range(2, MOST_BLOCKS + 1):
         if len(scales) % count:
             continue
         blocks = scales.reshape(count, -1)
-        if np.all(blocks == blocks[:, :1]) and np.all(blocks > 0):
+        if np.all(blocks == blocks[:, :1]):
             return blocks[:, 0]
     return None
 
 
 def can_scale_outputs(
-    model: FlatModel, subgraph, operator, scales: np.ndarray
+    model: FlatModel, subgraph, operator, constant: BinaryConstant
 ) -> bool:
-    """Whether the bias of a FULLY_CONNECTED can be divided by the scales."""
+    """Whether it is a dense layer whose bias can be divided by the scales."""
+    scales = constant.scales
+    if (
+        model.operator_name(operator) != "FULLY_CONNECTED"
+        or constant.is_uniform
+        or np.any(scales <= 0)
+    ):
+        return False
     for bias in inputs_of(operator)[2:]:
         if bias < 0:
             continue
