@@ -4,9 +4,12 @@
     python -m benchmarks growth --again     # one part, once more
     python -m benchmarks --report           # the page alone
 
-A part is a program that writes one JSON file; what it has finished stays when
-it is interrupted, and the same command goes on from there. The page, the
-figure and the table in the README come from the JSON files alone.
+A part is a program that writes one JSON file. When the command is interrupted,
+the parts that are finished stay, and the same command does the others; with
+`--again`, name those. Of the part that was interrupted, those against other
+libraries and growth have kept each row, and go on from there; the others begin
+anew. The page, the figure and the table in the README come from the JSON files
+alone.
 """
 
 import argparse
@@ -15,7 +18,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import harness, report
-from benchmarks.parts import PARTS
+from benchmarks.parts import PARTS, load
 from benchmarks.peers import environments
 
 
@@ -33,7 +36,7 @@ def parse(argv):
     add("--again", action="store_true", help="also those that are finished")
     add(
         "--rounds",
-        type=int,
+        type=harness.at_least(2),
         help="of the parts that have rounds; default: as published",
     )
     add(
@@ -57,6 +60,8 @@ def parse(argv):
     if arguments.quick and arguments.results is None:
         parser.error("--quick needs --results, a folder for its numbers.")
     arguments.parts = arguments.parts or list(PARTS)
+    if arguments.report:
+        arguments.parts = []
     arguments.results = (arguments.results or harness.RESULTS).resolve()
     return arguments
 
@@ -64,8 +69,9 @@ def parse(argv):
 def command(part, output, arguments):
     """The command line of a part."""
     options = list(part.quick if arguments.quick else part.options)
-    if arguments.rounds and "--rounds" in options:
-        options[options.index("--rounds") + 1] = str(arguments.rounds)
+    if part.rounds and arguments.rounds is not None:
+        # The last one counts.
+        options += ["--rounds", str(arguments.rounds)]
     if part.peers:
         options += ["--environments", str(arguments.environments)]
     options += ["--output", str(output)]
@@ -91,21 +97,48 @@ def run_part(part, arguments) -> bool:
     return done
 
 
-def main(argv=None) -> int:
-    """Runs the command line and returns the exit code."""
-    arguments = parse(argv)
+def check(folder):
+    """Raises a `ResultError` unless there is a page at the end of it all."""
+    harness.check_output(folder / "README.md")
+    for part in PARTS.values():
+        load(part, folder)
+
+
+def say_how_to_go_on(names, again):
+    """What an interrupt leaves, and how to do these parts, the first begun."""
+    first = PARTS[names[0]]
+    how = "goes on from its last row" if first.keeps_rows else "begins anew"
+    # With --again, the same command would do all of them.
+    parts = f" for {' '.join(names)}" if again else ""
+    print(
+        f"\nInterrupted. The same command{parts} does the rest; {first.name} "
+        f"{how}."
+    )
+
+
+def run(arguments) -> int:
+    """Runs the parts, writes the page, and returns the exit code."""
+    check(arguments.results)
     code = 0
-    try:
-        for name in [] if arguments.report else arguments.parts:
-            if not run_part(PARTS[name], arguments):
-                print(f"{name}: failed", file=sys.stderr, flush=True)
-                code = 1
-    except KeyboardInterrupt:
-        print("\nInterrupted. The same command goes on from here.")
-        code = 130
+    for number, name in enumerate(arguments.parts):
+        try:
+            done = run_part(PARTS[name], arguments)
+        except KeyboardInterrupt:
+            say_how_to_go_on(arguments.parts[number:], arguments.again)
+            code = 130
+            break
+        if not done:
+            print(f"{name}: failed", file=sys.stderr, flush=True)
+            code = 1
     for path in report.write(arguments.results):
         print(f"wrote {path}")
     return code
+
+
+def main(argv=None) -> int:
+    """Runs the command line and returns the exit code."""
+    arguments = parse(argv)
+    return harness.report_errors(lambda: run(arguments))
 
 
 if __name__ == "__main__":

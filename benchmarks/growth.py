@@ -11,7 +11,7 @@ import argparse
 import sys
 
 from benchmarks import harness
-from benchmarks.journal import Journal, JournalError
+from benchmarks.journal import Journal
 from benchmarks.workers import Cannot, Worker
 
 WEIGHTS = (10**5, 10**6, 10**7, 10**8)
@@ -72,15 +72,18 @@ def run(arguments):
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--rounds", type=int, default=7, help="training steps a size")
-    add("--exports", type=int, default=3, help="exports a size")
-    add("--most", type=int, default=WEIGHTS[-1], help="weights")
+    at_least = harness.at_least
+    add("--rounds", type=at_least(2), default=7, help="training steps a size")
+    add("--exports", type=at_least(1), default=3, help="exports a size")
+    add(
+        "--most", type=at_least(WEIGHTS[0]), default=WEIGHTS[-1], help="weights"
+    )
     add("--output", default=str(harness.RESULTS / "growth.json"))
     return parser.parse_args(argv)
 
 
 def main(argv=None) -> int:
-    return harness.report_errors(lambda: run(parse(argv)), JournalError)
+    return harness.report_errors(lambda: run(parse(argv)))
 
 
 if __name__ == "__main__":

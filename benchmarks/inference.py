@@ -14,6 +14,7 @@ import argparse
 import importlib.metadata
 import os
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 
@@ -157,8 +158,9 @@ def parse(argv):
     return arguments
 
 
-def main(argv=None):
-    arguments = parse(argv)
+def run(arguments):
+    """Measures all, and writes the file."""
+    harness.check_output(arguments.output)
     with tempfile.TemporaryDirectory() as folder:
         rows = measure(arguments.networks, Path(folder), arguments)
     print("\n" + tables.inference(rows))
@@ -181,5 +183,9 @@ def main(argv=None):
     print(f"\nwrote {arguments.output}")
 
 
+def main(argv=None) -> int:
+    return harness.report_errors(lambda: run(parse(argv)))
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

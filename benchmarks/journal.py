@@ -4,8 +4,11 @@ An interrupted benchmark leaves the rows it has finished. The same command given
 again measures the others only.
 """
 
+import atexit
 import datetime
+import fcntl
 import json
+import os
 from pathlib import Path
 
 from benchmarks import harness
@@ -13,8 +16,12 @@ from benchmarks import harness
 __all__ = ["Journal", "JournalError"]
 
 
-class JournalError(Exception):
-    """The file that is there was made with other settings."""
+# The locks of this process, by their paths. They end with it.
+_LOCKS = {}
+
+
+class JournalError(harness.ResultError):
+    """A file that cannot be continued, or is not finished."""
 
 
 class Journal:
@@ -27,11 +34,15 @@ class Journal:
         keys: The names of the values that tell one row from another.
 
     Raises:
-        JournalError: If the file holds rows of another configuration.
+        JournalError: If the file holds rows of another configuration or
+            another machine, or if another process is at work on it.
+        ResultError: If the file cannot be read or written.
     """
 
     def __init__(self, path, benchmark, configuration, keys):
         self.path, self.keys = Path(path), keys
+        harness.check_output(self.path)
+        _lock(self.path)
         # As it will be read again: JSON has no tuples.
         configuration = json.loads(json.dumps(configuration))
         self.content = {
@@ -43,27 +54,36 @@ class Journal:
             "rows": [],
         }
         if self.path.is_file():
-            self._go_on(json.loads(self.path.read_text()))
+            fields = ("rows", "versions")
+            self._go_on(harness.read_result(self.path, fields, keys))
 
     def _go_on(self, previous):
-        was, wanted = previous["configuration"], self.content["configuration"]
-        if was != wanted:
-            raise JournalError(
-                f"{self.path} was made with {was}, not {wanted}. Delete it, or "
-                "name another file."
-            )
-        for name in ("versions", "rows"):
+        for name in ("configuration", "environment"):
+            was, now = previous[name], self.content[name]
+            # A benchmark may take days.
+            differ = {
+                key: [values.get(key, "nothing") for values in (was, now)]
+                for key in {**was, **now}
+                if was.get(key) != now.get(key) and key != "date"
+            }
+            if differ:
+                texts = [f"{k} {a}, not {b}" for k, (a, b) in differ.items()]
+                raise JournalError(
+                    f"{self.path} was made with {'; '.join(texts)}. Delete "
+                    "it, or name another file."
+                )
+        for name in ("environment", "versions", "rows"):
             self.content[name] = previous[name]
 
     def misses(self, **key) -> bool:
-        """Whether a row is still to be measured.
+        """Whether rows with these values are still to be measured.
 
-        What a peer could not do is tried again: it may have been the network.
+        That is so where all of them are refusals, and where one of them failed
+        for want of an environment: it may have been the network.
         """
-        return not any(
-            key.items() <= row.items() and "cannot" not in row
-            for row in self.content["rows"]
-        )
+        rows = [r for r in self.content["rows"] if key.items() <= r.items()]
+        refused = all("cannot" in row for row in rows)
+        return refused or any("try_again" in row for row in rows)
 
     def add(self, *rows) -> None:
         """Keeps rows, in the place of those with the same keys."""
@@ -78,13 +98,52 @@ class Journal:
         self.content["versions"][name] = versions
         self._write()
 
-    def finish(self, **more) -> None:
-        """Says that no row is missing, and keeps what else is to be said."""
-        self.content.update(more, finished=True)
+    def finish(self) -> None:
+        """Says that no row is missing.
+
+        Raises:
+            JournalError: If one is, for want of an environment.
+        """
+        failed = [row for row in self.content["rows"] if "try_again" in row]
+        self.content["finished"] = not failed
         self._write()
+        if failed:
+            reasons = {f"{row['peer']} ({row['cannot']})" for row in failed}
+            raise JournalError(
+                f"{self.path} is not finished: {', '.join(sorted(reasons))}. "
+                "The same command tries that again."
+            )
 
     def _key(self, row):
         return tuple(row.get(name) for name in self.keys)
 
     def _write(self):
         harness.write_json(self.path, self.content)
+
+
+def _lock(path):
+    """Keeps a file to this process, until it ends.
+
+    Raises:
+        JournalError: If another process has it.
+    """
+    path = path.resolve()
+    lock = path.with_name(f".{path.name}.lock")
+    if lock in _LOCKS:
+        return
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    file = lock.open("a+")
+    try:
+        # The system frees it, however the process ends.
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        raise JournalError(
+            f"Process {file.read()} is at work on {path}. Wait for it, or name "
+            "another file."
+        ) from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    _LOCKS[lock] = file
+    atexit.register(lock.unlink, missing_ok=True)

@@ -5,7 +5,25 @@ import statistics
 from benchmarks.harness import spread
 from benchmarks.tables import THREADS, markdown
 
-__all__ = ["accuracy", "files", "growth", "limit_bytes", "train_step"]
+__all__ = [
+    "FORMATS",
+    "METHODS",
+    "NETWORKS",
+    "ONE_BIT",
+    "TASKS",
+    "accuracy",
+    "cell",
+    "error_text",
+    "errors",
+    "files",
+    "find",
+    "growth",
+    "limit_bytes",
+    "mean_and_deviation",
+    "measured",
+    "megabytes",
+    "train_step",
+]
 
 METHODS = {
     "keras": "Keras float32",

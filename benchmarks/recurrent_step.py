@@ -9,6 +9,7 @@ the time of the training step goes.
 
 import argparse
 import os
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -141,24 +142,18 @@ def _parts(network, name, jit_compile, arguments):
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--rounds", type=int, default=15)
-    add("--cells", type=int, default=512)
-    add("--steps", type=int, default=100, help="time steps")
-    add("--batch", type=int, default=100)
+    positive = harness.at_least(1)
+    add("--rounds", type=harness.at_least(2), default=11)
+    add("--cells", type=positive, default=512)
+    add("--steps", type=positive, default=100, help="time steps")
+    add("--batch", type=positive, default=100)
     add("--output", default=str(harness.RESULTS / "recurrent_step.json"))
-    arguments = parser.parse_args(argv)
-    for name in ("cells", "steps", "batch"):
-        if getattr(arguments, name) < 1:
-            parser.error(f"--{name} must be positive.")
-    if arguments.rounds < 2:
-        parser.error(
-            f"--rounds must be at least 2. Received: {arguments.rounds}"
-        )
-    return arguments
+    return parser.parse_args(argv)
 
 
-def main(argv=None):
-    arguments = parse(argv)
+def run(arguments):
+    """Measures all, and writes the file."""
+    harness.check_output(arguments.output)
     rows, parts = measure(arguments)
     print("\n" + tables.recurrent_step(rows) + "\n")
     print(tables.recurrent_parts(parts) + "\n")
@@ -180,5 +175,9 @@ def main(argv=None):
     print(f"\nwrote {arguments.output}")
 
 
+def main(argv=None) -> int:
+    return harness.report_errors(lambda: run(parse(argv)))
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,7 +3,16 @@
 `report.py` and the benchmarks themselves print them. No Keras is needed.
 """
 
-__all__ = ["inference", "markdown", "recurrent_parts", "recurrent_step"]
+__all__ = [
+    "PARTS",
+    "THREADS",
+    "inference",
+    "markdown",
+    "monitor",
+    "recurrent_parts",
+    "recurrent_step",
+    "train_step",
+]
 
 THREADS = (1, 2)
 PARTS = {

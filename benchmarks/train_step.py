@@ -112,26 +112,26 @@ def measure(arguments):
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--rounds", type=int, default=25)
-    add("--steps", type=int, default=4, help="steps a round")
+    add("--rounds", type=harness.at_least(2), default=21)
+    add("--steps", type=harness.at_least(1), default=4, help="steps a round")
     add("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     add("--schemes", nargs="+", choices=SCHEMES, default=["lab"])
     add("--allocator", choices=[*ALLOCATORS, "both"], default="both")
     add("--output", default=str(harness.RESULTS / "train_step.json"))
-    arguments = parser.parse_args(argv)
-    harness.check_rounds(parser, arguments)
-    return arguments
+    return parser.parse_args(argv)
 
 
-def main(argv=None):
+def run(argv):
+    """Measures with each allocator, and writes the file."""
     arguments = parse(argv)
+    harness.check_output(arguments.output)
     if arguments.allocator == "both":
         # TensorFlow chooses its allocator once a process.
         rows = []
         for name, value in ALLOCATORS.items():
             with tempfile.TemporaryDirectory() as folder:
                 output = os.path.join(folder, "rows.json")
-                options = [*(argv or sys.argv[1:]), "--allocator", name]
+                options = [*argv, "--allocator", name]
                 options += ["--output", output]
                 subprocess.run(
                     [sys.executable, "-m", "benchmarks.train_step", *options],
@@ -158,5 +158,12 @@ def main(argv=None):
     print(f"\nwrote {arguments.output}")
 
 
+def main(argv=None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    return harness.report_errors(
+        lambda: run(argv), subprocess.CalledProcessError
+    )
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -12,6 +12,7 @@ but the standard library, as each peer has an environment of its own.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -81,7 +82,7 @@ class Worker:
             pass
         answer = self.process.stdout.readline()
         if not answer:
-            raise Cannot("worker process ended", self._last_errors())
+            raise Cannot("worker process ended", self._how_it_ended())
         answer = json.loads(answer)
         if "error" in answer:
             raise Cannot(**answer["error"])
@@ -100,10 +101,14 @@ class Worker:
     def __exit__(self, *_):
         self.close()
 
-    def _last_errors(self):
-        self.process.wait()
+    def _how_it_ended(self):
+        """The exit code or the signal, and the last lines of its errors."""
+        code = self.process.wait()
+        how = f"exit code {code}"
+        if code < 0:
+            how = f"signal {signal.Signals(-code).name}"
         self.errors.seek(0)
-        return "".join(self.errors.readlines()[-20:])
+        return "\n".join([how, *self.errors.read().splitlines()[-20:]])
 
 
 def _environment(more):

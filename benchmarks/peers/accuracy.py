@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from benchmarks import harness, networks
-from benchmarks.journal import Journal, JournalError
+from benchmarks.journal import Journal
 from benchmarks.peers import environments
 from benchmarks.workers import Cannot
 
@@ -132,7 +132,12 @@ def _run_one(journal, method, seed, data, arguments):
         print(f"  {error.words}: {error.detail}", flush=True)
         journal.add(
             *(
-                {"method": name, "seed": seed, **error.to_json()}
+                {
+                    "method": name,
+                    "seed": seed,
+                    "peer": METHODS[method],
+                    **error.to_json(),
+                }
                 for name in (method, *ALSO.get(method, ()))
             )
         )
@@ -146,21 +151,19 @@ def _run_one(journal, method, seed, data, arguments):
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--epochs", type=int, default=10)
+    positive = harness.at_least(1)
+    add("--epochs", type=positive, default=10)
     add("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    add("--width", type=int, default=512, help="units a layer; default: 512")
-    add("--images", type=int, help="of each part; default: all")
+    add("--width", type=positive, default=512, help="units; default: 512")
+    add("--images", type=positive, help="of each part; default: all")
     add("--data-dir", metavar="DIR", help="as in examples/paper/run.py")
     add("--output", default=str(harness.RESULTS / "peers_accuracy.json"))
     environments.add_option(parser)
-    arguments = parser.parse_args(argv)
-    if arguments.epochs < 1:
-        parser.error(f"--epochs must be positive. Received: {arguments.epochs}")
-    return arguments
+    return parser.parse_args(argv)
 
 
 def main(argv=None) -> int:
-    return harness.report_errors(lambda: run(parse(argv)), JournalError)
+    return harness.report_errors(lambda: run(parse(argv)))
 
 
 if __name__ == "__main__":

@@ -19,10 +19,23 @@ from pathlib import Path
 
 from benchmarks.workers import Cannot, Worker
 
-__all__ = ["PEERS", "Peer", "default_folder", "install", "start"]
+__all__ = [
+    "PEERS",
+    "NotSetUp",
+    "Peer",
+    "add_option",
+    "default_folder",
+    "install",
+    "start",
+]
 
 TENSORFLOW = ("tensorflow==2.21.0", "tf_keras==2.21.0")
 DONE = "installed.json"
+# What pip says when it gets no answer. It then finds no distribution, either.
+NO_ANSWER = (
+    *("connection broken by", "Max retries exceeded", "timed out"),
+    *("NewConnectionError", "ProxyError", "name resolution"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,46 +43,41 @@ class Peer:
     """A library to compare with.
 
     Attributes:
-        title: How tables call it.
         module: The worker that runs in its environment.
         requirements: What to install; nothing means this environment.
-        url: Where to read about it.
     """
 
-    title: str
     module: str
     requirements: tuple[str, ...] = ()
-    url: str = ""
+
+
+class NotSetUp(Cannot):
+    """A peer without an environment: its rows are tried again."""
+
+    def to_json(self):
+        return {**super().to_json(), "try_again": True}
 
 
 PEERS = {
-    "keras_lab": Peer("keras_lab", "benchmarks.peers.ours"),
+    "keras_lab": Peer("benchmarks.peers.ours"),
     "larq": Peer(
-        "larq",
         "benchmarks.peers.larq_layers",
         ("larq==0.14.0", "numpy<2", *TENSORFLOW),
-        "https://github.com/larq/larq",
     ),
     "tfmot": Peer(
-        "tfmot",
         "benchmarks.peers.model_optimization",
         ("tensorflow-model-optimization==0.8.1", *TENSORFLOW),
-        "https://github.com/tensorflow/model-optimization",
     ),
     "edge_quantizer": Peer(
-        "ai-edge-quantizer",
         "benchmarks.peers.edge_quantizer",
         ("ai-edge-quantizer==0.10.0",),
-        "https://github.com/google-ai-edge/ai-edge-quantizer",
     ),
     "compute_engine": Peer(
-        "larq-compute-engine",
         "benchmarks.peers.compute_engine",
         (
             *("larq-compute-engine==0.16.0", "larq==0.14.0", "numpy<2"),
             *("tensorflow==2.16.2", "tf_keras==2.16.0"),
         ),
-        "https://github.com/larq/compute-engine",
     ),
 }
 # The old Keras where a peer asks TensorFlow for Keras. Memory is kept, as
@@ -89,23 +97,38 @@ def install(name: str, folder: Path) -> Path:
     """The Python of a peer's environment, which is made if need be.
 
     Raises:
-        Cannot: If it cannot be made.
+        NotSetUp: If it cannot be made.
     """
     requirements = list(PEERS[name].requirements)
     if not requirements:
         return Path(sys.executable)
     place = Path(folder).resolve() / name
     python, done = place / "bin" / "python", place / DONE
-    if done.is_file() and json.loads(done.read_text()) == requirements:
+    wanted = json.dumps(requirements).encode()
+    whole = os.access(python, os.X_OK) and done.is_file()
+    if whole and done.read_bytes() == wanted:
         return python
+    _check_place(place)
     print(f"installing {' '.join(requirements)}", flush=True)
     try:
         venv.create(place, clear=True, with_pip=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise Cannot("no virtual environment", str(error)) from error
+        raise NotSetUp("no virtual environment", str(error)) from error
     _pip_install(python, requirements)
-    done.write_text(json.dumps(requirements))
+    done.write_bytes(wanted)
     return python
+
+
+def _check_place(place):
+    """Raises unless a folder is free, or an environment to be made anew."""
+    free = not place.exists() or (place.is_dir() and not any(place.iterdir()))
+    made = (place / DONE).is_file() or (place / "pyvenv.cfg").is_file()
+    if not free and not made:
+        raise NotSetUp(
+            "folder is taken",
+            f"{place} is no environment, and is not replaced by one. Move it, "
+            "or name another folder with --environments.",
+        )
 
 
 def _pip_install(python, requirements):
@@ -114,18 +137,22 @@ def _pip_install(python, requirements):
         capture_output=True,
         text=True,
     )
-    if run.returncode:
-        missing = "No matching distribution" in run.stderr
-        words = "no matching wheel" if missing else "pip install fails"
-        lines = [line for line in run.stderr.splitlines() if "ERROR" in line]
-        raise Cannot(words, "\n".join(lines[-5:]))
+    if not run.returncode:
+        return
+    lines = run.stderr.splitlines()
+    errors = [line for line in lines if "ERROR" in line]
+    if unanswered := [n for n in lines if any(w in n for w in NO_ANSWER)]:
+        raise NotSetUp("no network here", unanswered[-1])
+    missing = "No matching distribution" in run.stderr
+    words = "no matching wheel" if missing else "pip install fails"
+    raise NotSetUp(words, "\n".join(errors[-5:]))
 
 
 def start(name: str, folder: Path) -> Worker:
     """A worker in a peer's environment, ready for calls.
 
     Raises:
-        Cannot: If there is no such environment, or the peer does not start.
+        NotSetUp: If there is no such environment, or the peer does not start.
     """
     python = install(name, folder)
     worker = Worker(PEERS[name].module, python, VARIABLES)
@@ -133,7 +160,7 @@ def start(name: str, folder: Path) -> Worker:
         worker.versions = worker.call("versions")
     except Cannot as error:
         worker.close()
-        raise Cannot("cannot be imported", error.detail) from error
+        raise NotSetUp("cannot be imported", error.detail) from error
     return worker
 
 

@@ -12,7 +12,7 @@ import contextlib
 import sys
 
 from benchmarks import harness, networks
-from benchmarks.journal import Journal, JournalError
+from benchmarks.journal import Journal
 from benchmarks.peers import environments
 from benchmarks.workers import Cannot
 
@@ -38,6 +38,7 @@ def start_all(folder, journal, stack):
             )
             journal.add_versions(peer, workers[peer].versions)
         except Cannot as error:
+            print(f"{peer}: {error.words}. {error.detail}", flush=True)
             workers[peer] = error
     return workers
 
@@ -134,19 +135,22 @@ def run(arguments):
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--rounds", type=int, default=21)
-    add("--steps", type=int, default=4, help="steps a round")
-    add("--width", type=int, help="of the networks; default: the paper's")
+    add("--rounds", type=harness.at_least(2), default=11)
+    add("--steps", type=harness.at_least(1), default=4, help="steps a round")
+    add(
+        "--width",
+        type=harness.at_least(1),
+        help="of the networks; default: the paper's",
+    )
     add("--output", default=str(harness.RESULTS / "peers_train_step.json"))
     environments.add_option(parser)
     arguments = parser.parse_args(argv)
     arguments.sizes = {"width": arguments.width} if arguments.width else {}
-    harness.check_rounds(parser, arguments)
     return arguments
 
 
 def main(argv=None) -> int:
-    return harness.report_errors(lambda: run(parse(argv)), JournalError)
+    return harness.report_errors(lambda: run(parse(argv)))
 
 
 if __name__ == "__main__":

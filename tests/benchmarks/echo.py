@@ -1,6 +1,7 @@
 """A worker for tests."""
 
 import os
+import signal
 
 from benchmarks.workers import Cannot, serve
 
@@ -23,5 +24,9 @@ def die():
     os._exit(3)
 
 
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 if __name__ == "__main__":
-    serve(double, refuse, fail, die)
+    serve(double, refuse, fail, die, kill)

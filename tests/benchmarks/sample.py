@@ -6,6 +6,7 @@ from benchmarks import harness, peer_tables, tables
 from benchmarks.growth import TASKS, sizes
 from benchmarks.peers import accuracy, files, train_step
 
+SEEDS = (1, 2, 3)
 ENVIRONMENT = {
     "date": "2026-01-02",
     "machine": "Linux x86_64",
@@ -26,7 +27,10 @@ def results():
 
     made = {
         "peers_train_step": {"rows": _steps(times)},
-        "peers_accuracy": {"rows": _errors(rng)},
+        "peers_accuracy": {
+            "rows": _errors(rng),
+            "configuration": {"seeds": list(SEEDS)},
+        },
         "peers_files": {"rows": _files(rng, times)},
         "growth": {"rows": _growth(times)},
         "train_step": {"rows": _own_steps(times)},
@@ -72,7 +76,7 @@ def _errors(rng):
     return [
         {"method": m, "seed": seed, "test_error": rng.uniform(1, 3)}
         for m in methods
-        for seed in (1, 2, 3)
+        for seed in SEEDS
     ]
 
 

@@ -1,12 +1,17 @@
 """`python -m benchmarks`: which parts run, and what an interrupt leaves."""
 
+import importlib
 import json
 import subprocess
+import sys
 
 import pytest
 
 from benchmarks import __main__ as command
+from benchmarks import growth, harness, inference, recurrent_step, train_step
 from benchmarks.parts import PARTS
+from benchmarks.peers import accuracy
+from benchmarks.peers import train_step as peers_train_step
 from tests.benchmarks import sample
 
 NAMES = ["monitor", "growth", "train_step"]
@@ -99,11 +104,133 @@ def test_an_unknown_part_is_an_error_that_names_the_parts(capsys):
     assert "peers_files" in capsys.readouterr().err
 
 
-def test_rounds_reach_the_parts_that_have_them(tmp_path):
-    options = ["--rounds", "3", "--results", str(tmp_path)]
+@pytest.mark.parametrize("quick", [["--quick"], []])
+def test_rounds_reach_the_parts_that_have_them(tmp_path, quick):
+    options = ["--rounds", "3", "--results", str(tmp_path), *quick]
     arguments = command.parse(options)
+    with_rounds = set()
     for part in PARTS.values():
         line = command.command(part, tmp_path / "x.json", arguments)
-        assert ("--rounds" not in line) or line[
-            line.index("--rounds") + 1
-        ] == "3"
+        if "--rounds" in line:
+            with_rounds.add(part.name)
+            # The last one counts.
+            assert line[len(line) - line[::-1].index("--rounds")] == "3"
+    assert with_rounds == {
+        *("peers_train_step", "growth", "train_step"),
+        *("recurrent_step", "monitor"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("parse", "options"),
+    [
+        (command.parse, "--rounds 0"),
+        (command.parse, "--rounds 1"),
+        (growth.parse, "--rounds 0"),
+        (growth.parse, "--exports 0"),
+        (growth.parse, "--most 10"),
+        (peers_train_step.parse, "--width 0"),
+        (peers_train_step.parse, "--rounds 0"),
+        (peers_train_step.parse, "--steps 0"),
+        (accuracy.parse, "--width 0"),
+        (accuracy.parse, "--images 0"),
+        (accuracy.parse, "--epochs 0"),
+        (train_step.parse, "--rounds 0"),
+        (recurrent_step.parse, "--cells 0"),
+    ],
+)
+def test_a_number_that_is_too_small_is_an_error(parse, options, capsys):
+    with pytest.raises(SystemExit):
+        parse(options.split())
+    error = capsys.readouterr().err
+    assert f"{options.split()[0]}: must be at least" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [
+        ("peers_train_step", peers_train_step),
+        ("train_step", train_step),
+        ("recurrent_step", recurrent_step),
+    ],
+)
+def test_the_default_is_what_was_published(name, program):
+    path = PARTS[name].path(harness.RESULTS)
+    published = json.loads(path.read_text())["configuration"]["rounds"]
+    assert program.parse([]).rounds == published
+    assert not PARTS[name].options
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_parts_that_keep_their_rows_have_a_journal(part):
+    module = importlib.import_module(part.module)
+    assert hasattr(module, "Journal") == part.keeps_rows
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            ["growth", "monitor"],
+            "The same command does the rest; growth goes on from its last row.",
+        ),
+        (
+            ["monitor", "growth", "train_step", "--again"],
+            "The same command for growth train_step does the rest; growth",
+        ),
+    ],
+)
+def test_an_interrupt_says_what_the_same_command_does(
+    programs, tmp_path, capsys, options, expected
+):
+    programs.interrupt = "growth"
+    assert programs(tmp_path, *options) == 130
+    assert expected in capsys.readouterr().out
+    programs.interrupt = "monitor"
+    assert programs(tmp_path, "monitor", "--again") == 130
+    assert "monitor begins anew." in capsys.readouterr().out
+
+
+def test_an_interrupt_of_a_part_is_no_traceback(capsys):
+    def program():
+        raise KeyboardInterrupt
+
+    assert harness.report_errors(program) == 130
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("options", [[], ["--report"]])
+def test_a_damaged_file_is_an_error_before_all_else(
+    programs, tmp_path, capsys, options
+):
+    (tmp_path / "inference.json").write_text("{")
+    assert programs(tmp_path, *options) == 1
+    assert "inference.json" in capsys.readouterr().err
+    assert not programs.started
+
+
+def test_results_that_are_a_file_are_an_error_before_all_else(
+    programs, tmp_path, capsys
+):
+    folder = tmp_path / "results"
+    folder.write_text("")
+    assert programs(folder) == 1
+    assert f"{folder} is a file" in capsys.readouterr().err
+    assert not programs.started
+
+
+@pytest.mark.parametrize("program", [train_step, recurrent_step, inference])
+def test_an_output_that_cannot_be_written_is_an_error_before_all_else(
+    program, tmp_path, capsys
+):
+    assert program.main(["--output", str(tmp_path)]) == 1
+    assert "is a folder" in capsys.readouterr().err
+
+
+def test_help_does_not_import_tensorflow():
+    code = (
+        "import sys, benchmarks.__main__;"
+        "assert not {'tensorflow', 'keras'} & set(sys.modules)"
+    )
+    root = harness.RESULTS.parents[1]
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True)

@@ -8,6 +8,7 @@ import keras
 import pytest
 
 from benchmarks import networks, peer_tables, train_step
+from benchmarks.journal import JournalError
 from benchmarks.peers import accuracy, environments, files
 from benchmarks.peers import train_step as program
 from benchmarks.workers import Cannot
@@ -35,31 +36,40 @@ def test_a_peer_that_cannot_be_installed_says_so_in_three_words(
     assert not list(tmp_path.rglob(environments.DONE))
 
 
-def test_the_table_says_why_a_peer_is_missing(no_peer, tmp_path, monkeypatch):
-    class Ours:
-        versions = {}
+class Ready:
+    """A worker that does whatever it is told, at once."""
 
-        def call(self, function, **_):
-            pass
+    versions = {}
 
-        def __enter__(self):
-            return self
+    def call(self, function, **_):
+        pass
 
-        def __exit__(self, *_):
-            pass
+    def __enter__(self):
+        return self
 
+    def __exit__(self, *_):
+        pass
+
+
+@pytest.fixture
+def ours_alone(no_peer, monkeypatch):
+    """Nobody else can be set up."""
     start = environments.start
     monkeypatch.setattr(
         environments,
         "start",
         lambda name, folder: (
-            Ours() if name == "keras_lab" else start(name, folder)
+            Ready() if name == "keras_lab" else start(name, folder)
         ),
     )
     monkeypatch.setattr(networks, "describe", lambda *_, **__: [])
+
+
+def test_the_table_says_why_a_peer_is_missing(ours_alone, tmp_path, capsys):
     path = tmp_path / "steps.json"
     options = ["--environments", str(tmp_path), "--output", str(path)]
-    assert program.main([*options, "--rounds", "2"]) == 0
+    assert program.main([*options, "--rounds", "2"]) == 1
+    assert "larq (no matching wheel)" in capsys.readouterr().err
     rows = json.loads(path.read_text())["rows"]
     (line,) = [
         line
@@ -67,6 +77,94 @@ def test_the_table_says_why_a_peer_is_missing(no_peer, tmp_path, monkeypatch):
         if line.startswith("| larq, `ste_sign` weights |")
     ]
     assert line.split("|")[2:-1] == [" no matching wheel "] * 4
+
+
+def test_a_peer_that_was_not_set_up_is_tried_again(
+    ours_alone, tmp_path, monkeypatch
+):
+    path = tmp_path / "steps.json"
+    options = ["--environments", str(tmp_path), "--output", str(path)]
+    assert program.main([*options, "--rounds", "2"]) == 1
+    assert not json.loads(path.read_text())["finished"]
+
+    monkeypatch.setattr(environments, "start", lambda *_: Ready())
+    assert program.main([*options, "--rounds", "2"]) == 0
+    content = json.loads(path.read_text())
+    assert content["finished"]
+    assert not [row for row in content["rows"] if "cannot" in row]
+
+    began = []
+    monkeypatch.setattr(program, "measure", lambda *_: began.append(1))
+    assert program.main([*options, "--rounds", "2"]) == 0
+    assert not began
+
+
+def test_without_a_network_pip_finds_no_wheel_and_the_network_is_named(
+    tmp_path, monkeypatch
+):
+    errors = """\
+WARNING: Retrying (Retry(total=0)) after connection broken by \
+'NewConnectionError('Temporary failure in name resolution')': /simple/larq/
+ERROR: Could not find a version that satisfies the requirement larq==0.14.0
+ERROR: No matching distribution found for larq==0.14.0
+"""
+    monkeypatch.setattr(environments.venv, "create", lambda *_, **__: None)
+    monkeypatch.setattr(
+        environments.subprocess,
+        "run",
+        lambda line, **_: subprocess.CompletedProcess(line, 1, "", errors),
+    )
+    with pytest.raises(Cannot, match="no network here") as caught:
+        environments.start("larq", tmp_path)
+    assert "name resolution" in caught.value.detail
+
+
+def test_a_folder_that_is_no_environment_is_not_cleared(no_peer, tmp_path):
+    thesis = tmp_path / "larq" / "thesis.tex"
+    thesis.parent.mkdir()
+    thesis.write_text("42")
+    with pytest.raises(Cannot, match="folder is taken") as caught:
+        environments.install("larq", tmp_path)
+    assert str(thesis.parent) in caught.value.detail
+    thesis.unlink()
+    (tmp_path / "tfmot").write_text("a file")
+    with pytest.raises(Cannot, match="folder is taken"):
+        environments.install("tfmot", tmp_path)
+    with pytest.raises(Cannot, match="no matching wheel"):
+        environments.install("larq", tmp_path)  # an empty one is
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """larq's environment; and how often one was made."""
+    place = tmp_path / "larq"
+    python = place / "bin" / "python"
+
+    def create(*_, **__):
+        made.append(place)
+        python.parent.mkdir(parents=True, exist_ok=True)
+        python.touch(mode=0o755)
+        (place / "pyvenv.cfg").touch()
+
+    made = []
+    monkeypatch.setattr(environments.venv, "create", create)
+    monkeypatch.setattr(environments, "_pip_install", lambda *_: None)
+    assert environments.install("larq", tmp_path) == python
+    environments.install("larq", tmp_path)
+    assert len(made) == 1
+    return made
+
+
+@pytest.mark.parametrize("damage", ["", "[", "\xff", '["larq==0.1"]', None])
+def test_a_broken_environment_is_made_anew(installed, tmp_path, damage):
+    place = tmp_path / "larq"
+    if damage is None:
+        (place / "bin" / "python").unlink()
+    else:
+        (place / environments.DONE).write_text(damage, "latin-1")
+    environments.install("larq", tmp_path)
+    environments.install("larq", tmp_path)
+    assert len(installed) == 2
 
 
 def test_an_accuracy_that_no_peer_gives_is_kept_with_its_reason(
@@ -79,6 +177,9 @@ def test_an_accuracy_that_no_peer_gives_is_kept_with_its_reason(
     accuracy._run_one(journal, "clusters", 1, tmp_path, arguments)
     (row,) = journal.content["rows"]
     assert row["cannot"] == "no matching wheel"
+    with pytest.raises(JournalError, match="tfmot"):
+        journal.finish()
+    assert journal.misses(method="clusters", seed=1)
     assert "no matching wheel" in peer_tables.accuracy([row])
 
 

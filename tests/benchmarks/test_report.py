@@ -4,13 +4,23 @@ One number of each table is computed here from the raw rows, by NumPy, without
 the code of the report; for made-up results, and for those that are published.
 """
 
+import ast
 import copy
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import claims, harness, headline, parts, report
+from benchmarks import (
+    claims,
+    harness,
+    headline,
+    parts,
+    peer_tables,
+    report,
+    tables,
+)
 from benchmarks.parts import PARTS
 from tests.benchmarks import sample
 
@@ -246,6 +256,22 @@ def test_the_published_page_is_made_of_the_published_files():
     readme = report.README.read_text()
     assert report.BEGIN in readme
     assert readme == report.insert_headline(readme, results)
+
+
+@pytest.mark.parametrize("module", [tables, peer_tables])
+def test_what_others_use_of_the_tables_is_public(module):
+    name, used = module.__name__.split(".")[1], set()
+    for path in Path(module.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == (
+                module.__name__
+            ):
+                used |= {alias.name for alias in node.names}
+            if isinstance(node, ast.Attribute) and (
+                isinstance(node.value, ast.Name) and node.value.id == name
+            ):
+                used.add(node.attr)
+    assert used <= set(module.__all__)
 
 
 def test_every_part_has_a_place_on_the_page():

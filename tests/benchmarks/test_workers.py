@@ -35,10 +35,17 @@ def test_an_error_becomes_three_words_and_a_detail(worker):
 
 
 def test_a_process_that_ends_is_a_refusal(worker):
-    with pytest.raises(Cannot, match="worker process ended"):
+    with pytest.raises(Cannot, match="worker process ended") as caught:
         worker.call("die")
+    assert caught.value.detail == "exit code 3"
     with pytest.raises(Cannot, match="worker process ended"):
         worker.call("double", x=1)
+
+
+def test_a_signal_that_ended_a_process_is_named(worker):
+    with pytest.raises(Cannot, match="worker process ended") as caught:
+        worker.call("kill")
+    assert caught.value.detail == "signal SIGKILL"
 
 
 def test_a_worker_that_does_not_start_is_a_refusal():
