@@ -73,7 +73,7 @@ def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
     at_least = harness.at_least
-    add("--rounds", type=at_least(2), default=7, help="training steps a size")
+    add("--rounds", type=at_least(2), default=21, help="training steps a size")
     add("--exports", type=at_least(1), default=3, help="exports a size")
     add(
         "--most", type=at_least(WEIGHTS[0]), default=WEIGHTS[-1], help="weights"

@@ -153,15 +153,6 @@ def at_least(least):
     return integer
 
 
-def check_rounds(parser, arguments):
-    """Ends the program unless --rounds and --steps make sense."""
-    if arguments.rounds < 2 or arguments.steps < 1:
-        parser.error(
-            "--rounds must be at least 2 and --steps at least 1. Received: "
-            f"--rounds {arguments.rounds} --steps {arguments.steps}"
-        )
-
-
 def report_errors(program, *errors) -> int:
     """Runs a program and returns its exit code.
 

@@ -10,6 +10,7 @@ the CSV written. The cost is a measurement's time over that of 500 steps.
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -47,14 +48,18 @@ def candidates(steps, folder):
     return {"train": train, "measure": measure}
 
 
-def main(argv=None):
+def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    add = parser.add_argument
-    add("--rounds", type=int, default=11)
-    add("--steps", type=int, default=20, help="training steps a round")
+    add, at_least = parser.add_argument, harness.at_least
+    add("--rounds", type=at_least(2), default=7)
+    add("--steps", type=at_least(1), default=30, help="training steps a round")
     add("--output", default=str(harness.RESULTS / "monitor.json"))
-    arguments = parser.parse_args(argv)
-    harness.check_rounds(parser, arguments)
+    return parser.parse_args(argv)
+
+
+def run(arguments):
+    """Measures, and writes the file."""
+    harness.check_output(arguments.output)
     with tempfile.TemporaryDirectory() as folder:
         runs = candidates(arguments.steps, folder)
         seconds = harness.interleave(runs, arguments.rounds)
@@ -83,5 +88,9 @@ def main(argv=None):
     print(f"wrote {arguments.output}")
 
 
+def main(argv=None) -> int:
+    return harness.report_errors(lambda: run(parse(argv)))
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,9 +1,9 @@
-"""Builds the page of results, and the README's table, from the JSON files.
+"""Builds the page of results, and tables elsewhere, from the JSON files.
 
     python -m benchmarks --report
 
-`results/benchmarks/README.md` has every part, "not run" where nothing ran; the
-README's table stands between two markers.
+`results/benchmarks/README.md` has every part, "not run" where nothing ran.
+Other documents have some of its tables, each between two markers.
 """
 
 import re
@@ -12,10 +12,12 @@ from pathlib import Path
 from benchmarks import claims, figures, harness, headline, peer_tables, tables
 from benchmarks.parts import PARTS, load
 
-__all__ = ["build_page", "insert_headline", "load_all", "write"]
+__all__ = ["DOCUMENTS", "build_page", "insert_blocks", "load_all", "write"]
 
-README = harness.RESULTS.parents[1] / "README.md"
-BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
+ROOT = harness.RESULTS.parents[1]
+DOCUMENTS = (ROOT / "README.md", ROOT / "tflite_export" / "README.md")
+# What stands between two markers that name it.
+BLOCK = "<!-- benchmarks: {} -->\n{}<!-- benchmarks: end -->"
 FIGURE = "growth.png"
 INTRODUCTION = """\
 # Benchmarks
@@ -66,10 +68,17 @@ larq-compute-engine, which has its own and is made for ARM: on other machines it
 runs its reference kernels. It does not take turns with the others, and its time
 includes copies of input and output. The LSTM takes one-hot vectors, ours
 indices; it is converted to a loop. Its softmax layer is float, as in the paper,
-but for the formats in int8, int4 and int2 of others, which quantize it. Of
+but for the formats in int8, int4 and int2 of others, which quantize it: most of
+what `packed` has more than tfmot's int8 file there. Of
 TFLite's and ai-edge-quantizer's files those are refused whose outputs are NaN,
 or have nothing to do with float32's; how far the others are from float32 is in
 the JSON file (`cosine_with_float32`).""",
+    "recurrent_step": """\
+The second table is made of differences of medians: on a machine as noisy as
+this one, a short part may come out negative.""",
+    "inference": """\
+*1 thread* and *2 threads* are ratios to `float`, *limit* the ratio that was
+aimed at. What is above it is explained in `tflite_export/README.md`.""",
     "growth": """\
 Three square dense layers with batch norm, batch 100, with XLA; each size in a
 process of its own.""",
@@ -160,15 +169,33 @@ BODIES = {
 }
 
 
-def insert_headline(text: str, results: dict) -> str:
-    """The README with the table between its markers made anew."""
-    block = f"{BEGIN}\n{headline.table(results)}\n{END}"
-    pattern = re.escape(BEGIN) + ".*?" + re.escape(END)
-    return re.sub(pattern, lambda _: block, text, flags=re.DOTALL)
+def insert_blocks(text: str, results: dict) -> str:
+    """A document with what stands between markers made anew."""
+    pattern = BLOCK.format(r"(\w+)", "(.*?)")
+    return re.sub(
+        pattern,
+        lambda found: BLOCK.format(found[1], _block(found[1], results)),
+        text,
+        flags=re.DOTALL,
+    )
+
+
+def _block(name, results):
+    """The headline, or the first table of a part with the machine."""
+    if name == "headline":
+        lines = [headline.table(results)]
+        if missed := claims.not_held(results):
+            lines += ["", "Of what must hold, this does not:", "", missed]
+    elif name in results:
+        table, *_ = BODIES[name](results[name])
+        lines = [table, "", describe_machine(results[name])]
+    else:
+        lines = ["Not run."]
+    return "\n".join(lines) + "\n"
 
 
 def write(folder: Path) -> list[Path]:
-    """Writes the page, the figure and, of the published numbers, the README."""
+    """Writes the page, the figure and, of the published numbers, the tables."""
     results = load_all(folder)
     written = [folder / "README.md"]
     harness.write_text(written[0], build_page(results))
@@ -176,6 +203,7 @@ def write(folder: Path) -> list[Path]:
         figures.draw_growth(results["growth"]["rows"], folder / FIGURE)
         written.append(folder / FIGURE)
     if folder == harness.RESULTS:
-        harness.write_text(README, insert_headline(README.read_text(), results))
-        written.append(README)
+        for path in DOCUMENTS:
+            harness.write_text(path, insert_blocks(path.read_text(), results))
+            written.append(path)
     return written

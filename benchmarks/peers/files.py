@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import harness, interpreter, tables
-from benchmarks.journal import Journal, JournalError
+from benchmarks.journal import Journal
 from benchmarks.peers import environments
 from benchmarks.workers import Cannot
 
@@ -223,10 +223,11 @@ def run(arguments):
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--processes", type=int, default=5, help="fresh processes a row")
+    positive = harness.at_least(1)
+    add("--processes", type=positive, default=5, help="fresh processes a row")
     add("--seconds", type=float, default=2, help="seconds a process")
     add("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
-    add("--width", type=int, help="of the networks; default: the paper's")
+    add("--width", type=positive, help="of the networks; default: the paper's")
     add("--output", default=str(harness.RESULTS / "peers_files.json"))
     environments.add_option(parser)
     arguments = parser.parse_args(argv)
@@ -239,7 +240,7 @@ def parse(argv):
 
 
 def main(argv=None) -> int:
-    return harness.report_errors(lambda: run(parse(argv)), JournalError)
+    return harness.report_errors(lambda: run(parse(argv)))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ the code of the report; for made-up results, and for those that are published.
 import ast
 import copy
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -253,9 +254,17 @@ def test_the_published_page_is_made_of_the_published_files():
     results = report.load_all(harness.RESULTS)
     page = harness.RESULTS / "README.md"
     assert page.read_text() == report.build_page(results)
-    readme = report.README.read_text()
-    assert report.BEGIN in readme
-    assert readme == report.insert_headline(readme, results)
+    for path, names in zip(report.DOCUMENTS, PUBLISHED_TABLES):
+        text = path.read_text()
+        assert re.findall(r"<!-- benchmarks: (\w+) -->", text)[::2] == names
+        assert text == report.insert_blocks(text, results)
+
+
+# In the README, and in that of the exporter.
+PUBLISHED_TABLES = (
+    ["headline", "train_step", "recurrent_step", "monitor"],
+    ["inference"],
+)
 
 
 @pytest.mark.parametrize("module", [tables, peer_tables])
