@@ -39,6 +39,9 @@ def draw_growth(rows: list, path: Path) -> None:
         axis.set_xlabel("weights")
         axis.set_ylabel(label)
         axis.grid(alpha=0.3)
+    # Less than a decade: numbers, not powers.
+    axes[1].yaxis.set_major_formatter("{x:g}")
+    axes[1].yaxis.set_minor_formatter("{x:g}")
     axes[0].legend(frameon=False)
     partial = path.with_name(path.name + ".part")
     figure.savefig(partial, format="png", dpi=120)
