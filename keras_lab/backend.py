@@ -10,6 +10,7 @@ __all__ = [
     "adam_update",
     "dense",
     "gradient_tape",
+    "is_compiling",
     "keep_memory",
     "replicas",
 ]
@@ -107,6 +108,16 @@ class EventWriter:
 
     def close(self):
         self._writer.close()
+
+
+def is_compiling() -> bool:
+    """Whether XLA will compile what is being traced."""
+    import tensorflow as tf
+    from tensorflow.python.ops import control_flow_util
+
+    return control_flow_util.GraphOrParentsInXlaContext(
+        tf.compat.v1.get_default_graph()
+    )
 
 
 def gradient_tape():

@@ -144,13 +144,7 @@ class LABAdam(keras.optimizers.Adam):
         dtype = keras.backend.standardize_dtype(variable.dtype)
         index = self._get_variable_index(variable)
         m, v = self._momentums[index], self._velocities[index]
-        g = ops.cast(backend.dense(gradient), dtype)
-        # Looking at every entry costs more than the sum that tells whether to.
-        g = ops.cond(
-            _squares_are_finite(ops.sum(g)),
-            lambda: g,
-            lambda: ops.where(_squares_are_finite(g), g, ops.zeros_like(g)),
-        )
+        g = _finite(ops.cast(backend.dense(gradient), dtype))
 
         step = self.iterations + 1
         correction = self._correction(step, dtype)
@@ -224,6 +218,19 @@ def _unbias(beta, step, dtype):
     dtype = keras.backend.result_type(dtype, "float32")
     log_beta = math.log(max(float(np.dtype(dtype).type(beta)), 1e-30))
     return -ops.expm1(ops.cast(step, dtype) * log_beta)
+
+
+def _finite(g):
+    """The gradient, with zeros where its square is not finite."""
+
+    def masked():
+        return ops.where(_squares_are_finite(g), g, ops.zeros_like(g))
+
+    if backend.is_compiling():
+        # Part of the update then, and free.
+        return masked()
+    # Looking at every entry costs more than the sum that tells whether to.
+    return ops.cond(_squares_are_finite(ops.sum(g)), lambda: g, masked)
 
 
 def _squares_are_finite(x):

@@ -178,8 +178,9 @@ def test_a_learning_rate_of_zero_keeps_alpha_finite():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e25])
 @pytest.mark.parametrize("clipnorm", [None, 1.0])
+@pytest.mark.parametrize("compiled", [False, True])
 def test_a_gradient_that_is_not_finite_harms_neither_weight_nor_alpha(
-    bad, clipnorm
+    bad, clipnorm, compiled
 ):
     model, optimizer = network(), keras_lab.LABAdam(0.01, clipnorm=clipnorm)
     train(model, optimizer)
@@ -187,7 +188,11 @@ def test_a_gradient_that_is_not_finite_harms_neither_weight_nor_alpha(
     gradients = [np.ones(v.shape, "float32") for v in variables]
     for gradient in gradients:
         gradient.flat[0] = bad
-    optimizer.apply([tf.constant(g) for g in gradients], variables)
+    apply = tf.function(
+        lambda gradients: optimizer.apply(gradients, variables),
+        jit_compile=compiled,
+    )
+    apply([tf.constant(g) for g in gradients])
     for weight in model.get_weights():
         assert np.all(np.isfinite(weight))
     check_alpha_is_true(model, optimizer)
