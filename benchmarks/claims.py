@@ -333,8 +333,8 @@ CLAIMS = (
     ),
     (
         "peers_train_step",
-        "a training step of LAB on the MNIST network is not slower than larq's, "
-        "within the noise (as below)",
+        "a training step of LAB on the MNIST network is not slower than "
+        "larq's, within the noise (as below)",
         step_against_larq,
     ),
     (
