@@ -65,9 +65,9 @@ def export_tflite(
         path: Where to write, ending in `.tflite`. A file that is there already
             is replaced.
         format: `"packed"`, 1 bit a weight, int8 arithmetic, but float for
-            convolutions; `"packed_float"`, 1 bit a weight, float arithmetic;
-            `"fast"`, native low-bit constants, int8 arithmetic; `"float"`,
-            float32.
+            convolutions and dense layers on many rows; `"packed_float"`, 1 bit
+            a weight, float arithmetic; `"fast"`, native low-bit constants, int8
+            arithmetic; `"float"`, float32.
         batch_size: A fixed batch size. `None` is the one of the model's inputs;
             where they leave it open any, but 1 for a model with recurrent
             layers, which cannot leave it open.
