@@ -124,7 +124,8 @@ def _plan_one(model, constant, format):
         int8=int8,
         encode_signs=encode_signs,
         products=products,
-        scale_outputs=((format.is_packed and int8) or products == Products.ROWS)
+        scale_outputs=format.is_packed
+        and (int8 or products == Products.ROWS)
         and not encode_signs
         and all(
             can_scale_outputs(model, subgraph, user, constant) for user in users

@@ -5,15 +5,14 @@ nothing. XNNPACK in TensorFlow 2.21 silently computes something else for such a
 convolution, unless its kernel is 1×1.
 """
 
-import numpy as np
-
-from tflite_export.flatbuffer import FlatModel, inputs_of
-from tflite_export.tflite_schema import schema, shape_of
+from tflite_export.flatbuffer import FlatModel
+from tflite_export.tflite_schema import schema
 from tflite_export.transformations.convolution import (
     has_fixed_size,
     missing,
     padding,
 )
+from tflite_export.transformations.replacement import Replacement
 
 __all__ = ["pad_explicitly"]
 
@@ -29,38 +28,20 @@ def pad_explicitly(model: FlatModel) -> None:
 
 
 def _pad(model, subgraph, operator):
-    data, weights = (subgraph.tensors[i] for i in inputs_of(operator)[:2])
-    output = subgraph.tensors[int(operator.outputs[0])]
+    new = Replacement(model, subgraph, operator)
     sizes = list(
-        zip(shape_of(data)[1:3], shape_of(weights)[1:3], shape_of(output)[1:3])
+        zip(*(new.shape(t)[1:3] for t in (new.data, new.weights, new.output)))
     )
     options = operator.builtinOptions
     if (
         options.padding != schema.Padding.SAME
-        or model.type_name(data) != "FLOAT32"
+        or model.type_name(subgraph.tensors[new.data]) != "FLOAT32"
         or not has_fixed_size(subgraph, operator)
         or min(missing(operator, axis, *sizes[axis]) for axis in (0, 1)) >= 0
     ):
         return
-    zeros = np.array(
-        [
-            (0, 0),
-            *(padding(operator, axis, *sizes[axis]) for axis in (0, 1)),
-            (0, 0),
-        ],
-        np.int32,
-    )
+    zeros = [padding(operator, axis, *sizes[axis]) for axis in (0, 1)]
     options.padding = schema.Padding.VALID
-    if not zeros.any():
-        return
-    shape = np.array(shape_of(data)) + zeros.sum(axis=1)
-    padded = model.add_tensor(
-        subgraph, "padded", tuple(shape.tolist()), "FLOAT32"
-    )
-    pad = model.operator(
-        "PAD",
-        [inputs_of(operator)[0], model.small_constant(subgraph, zeros)],
-        [padded],
-    )
-    operator.inputs[0] = padded
-    subgraph.operators.insert(subgraph.operators.index(operator), pad)
+    operator.inputs[0] = new.pad(new.data, *zeros)
+    position = subgraph.operators.index(operator)
+    subgraph.operators[position:position] = new.operators
