@@ -14,8 +14,9 @@ from keras_lab.datasets.files import digests
 
 __all__ = ["cached"]
 
-# To be raised whenever a preprocessing function gives other numbers.
-VERSION = 1
+# To be raised whenever a preprocessing function gives other numbers, or an
+# entry has other files.
+VERSION = 2
 
 
 def cached(
@@ -29,7 +30,8 @@ def cached(
     The arrays are in `preprocessed/<name>-<hash>` of the data folder, where the
     hash is that of the sources' content: another file is another entry. They
     are mapped to memory, not read, so they may be larger than it. Where the
-    folder cannot be written to, the arrays are made anew each time.
+    folder cannot be written to, the arrays are made anew each time, and where
+    what it holds is damaged, too.
 
     Args:
         folder: The data folder.
@@ -41,7 +43,8 @@ def cached(
     key = json.dumps([VERSION, name, digests(sources)], sort_keys=True)
     key = hashlib.sha256(key.encode()).hexdigest()[:16]
     entry = folder / "preprocessed" / f"{name}-{key}"
-    if not entry.is_dir():
+    arrays = _read(entry) if entry.is_dir() else None
+    if arrays is None:
         print(f"preprocessing {name}, once", file=sys.stderr, flush=True)
         arrays = make()
         try:
@@ -49,19 +52,42 @@ def cached(
         except OSError as error:
             print(f"not kept: {error}", file=sys.stderr, flush=True)
             return arrays
-    return {
-        path.stem: np.load(path, mmap_mode="r") for path in entry.glob("*.npy")
-    }
+        arrays = _read(entry) or arrays
+    return arrays
+
+
+# Written last: the shape of each array by its name.
+SHAPES = "shapes.json"
+
+
+def _read(entry):
+    """The arrays of an entry; `None` if it is damaged."""
+    try:
+        shapes = json.loads((entry / SHAPES).read_text())
+        arrays = {
+            name: np.load(entry / f"{name}.npy", mmap_mode="r")
+            for name in shapes
+        }
+        found = {name: list(array.shape) for name, array in arrays.items()}
+        if found != shapes:
+            raise ValueError(f"it holds {found}, not {shapes}")
+    except (OSError, ValueError, EOFError) as error:
+        print(f"damaged: {entry} ({error})", file=sys.stderr, flush=True)
+        return None
+    return arrays
 
 
 def _write(entry, arrays):
-    """Writes all arrays or none."""
+    """Writes all arrays or none, in the place of what is there."""
     partial = entry.with_name(f".{entry.name}.{os.getpid()}.part")
     try:
         partial.mkdir(parents=True)
         for name, array in arrays.items():
             np.save(partial / f"{name}.npy", array)
-        if not entry.is_dir():
-            os.replace(partial, entry)
+        shapes = {name: array.shape for name, array in arrays.items()}
+        (partial / SHAPES).write_text(json.dumps(shapes))
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        os.replace(partial, entry)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

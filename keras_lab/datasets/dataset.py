@@ -26,6 +26,8 @@ class Dataset:
         classes: The number of classes that `y` is of.
         files: The SHA-256 of each file it was read from, by name.
         vocabulary: Of a text: the bytes that occur, by their class.
+        departures: How it is not the data set that the paper used, a sentence
+            each.
     """
 
     train: Part
@@ -34,3 +36,4 @@ class Dataset:
     classes: int
     files: dict[str, str]
     vocabulary: bytes | None = None
+    departures: tuple[str, ...] = ()

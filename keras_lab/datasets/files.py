@@ -15,7 +15,14 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 
-__all__ = ["DataError", "Source", "data_folder", "digests", "locate"]
+__all__ = [
+    "DataError",
+    "Source",
+    "data_folder",
+    "digests",
+    "is_official",
+    "locate",
+]
 
 CHUNK = 1 << 20
 
@@ -136,29 +143,38 @@ def _copy(response, file, what):
             print(line, file=sys.stderr, flush=True)
 
 
+def is_official(source: Source, path: Path) -> bool:
+    """Whether a file is the one that the official address gives."""
+    return _received(source, path) == source.check
+
+
+def _received(source, path):
+    """What `source.check` would be for a file."""
+    kind = source.check.partition(":")[0]
+    found = path.stat().st_size if kind == "bytes" else _digest(path, kind)
+    return f"{kind}:{found}"
+
+
 def _check_download(source, path):
-    kind, _, expected = source.check.partition(":")
-    if kind == "bytes":
-        received = str(path.stat().st_size)
-    else:
-        received = _digest(path, kind)
-    if received != expected:
+    received = _received(source, path)
+    if received != source.check:
         raise DataError(
             f"what it sent is not the expected file and was not kept: expected "
-            f"{source.check}, received {kind}:{received}"
+            f"{source.check}, received {received}"
         )
 
 
 def _unpack(archive, folder):
-    """Unpacks the top folder of an archive to `folder`, as a whole."""
+    """Gives `folder` the files of an archive's top folder that it lacks."""
     scratch = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     try:
         with tarfile.open(archive) as file:
             file.extractall(scratch, filter="data")
         if not (scratch / folder.name).is_dir():
             raise tarfile.TarError(f"no folder '{folder.name}' in the archive")
-        if folder.is_dir():
-            shutil.rmtree(folder)
-        os.replace(scratch / folder.name, folder)
+        folder.mkdir(exist_ok=True)
+        for path in (scratch / folder.name).iterdir():
+            if not (folder / path.name).exists():
+                os.replace(path, folder / path.name)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -1,6 +1,7 @@
 """Readers of the original formats, which trust nothing in a file."""
 
 import gzip
+import hashlib
 import math
 import pickle
 import struct
@@ -22,6 +23,25 @@ def damaged(path: Path, what: object) -> DataError:
         f"{path} is not the file it should be: {what}. Delete it to have it "
         "downloaded again, or put the original in its place."
     )
+
+
+def check_content(path: Path, expected: str | None, *arrays: np.ndarray):
+    """Raises an error if what a file holds is not what it is known to hold.
+
+    Args:
+        path: The file.
+        expected: The SHA-256 of the arrays' bytes; `None` if it is not known.
+        *arrays: What the file holds.
+    """
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(np.ascontiguousarray(array))
+    if expected is not None and found.hexdigest() != expected:
+        raise damaged(
+            path,
+            "it is well-formed, but its content is another (SHA-256 "
+            f"{found.hexdigest()}, not {expected})",
+        )
 
 
 def read_idx(path: Path, dimensions: int) -> np.ndarray:

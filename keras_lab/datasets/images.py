@@ -7,8 +7,15 @@ import numpy as np
 from keras_lab.datasets import preprocessing
 from keras_lab.datasets.cache import cached
 from keras_lab.datasets.dataset import Dataset, Part
-from keras_lab.datasets.files import Source, data_folder, digests, locate
+from keras_lab.datasets.files import (
+    Source,
+    data_folder,
+    digests,
+    is_official,
+    locate,
+)
 from keras_lab.datasets.formats import (
+    check_content,
     damaged,
     read_cifar_batch,
     read_idx,
@@ -33,6 +40,39 @@ MNIST_SHA256 = {
     ),
     "t10k-labels-idx1-ubyte.gz": (
         "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
+    ),
+}
+# Of the arrays, as a file may be compressed or pickled in another way.
+CONTENT_SHA256 = {
+    "train-images-idx3-ubyte.gz": (
+        "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757"
+    ),
+    "train-labels-idx1-ubyte.gz": (
+        "1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13"
+    ),
+    "t10k-images-idx3-ubyte.gz": (
+        "6d87418db22cc8025d05968bec9bd5c3932904b23485740db143a061a2c9d161"
+    ),
+    "t10k-labels-idx1-ubyte.gz": (
+        "ddeff807876a9661a1110d45c266c86239a3a1b7d37da0c3716a7a683c852ff5"
+    ),
+    "data_batch_1": (
+        "8350d89ba6404c270d263d84bf037e74b0158eecac79f27405efcf23445a6997"
+    ),
+    "data_batch_2": (
+        "28d2d506ff2e052a3c902ac74931514d4c22d54b3f23622088bee441ab096cf0"
+    ),
+    "data_batch_3": (
+        "e56532de152c7a77fc2a722499682f2699ce5177bbfac2ed2e415096184fa1d9"
+    ),
+    "data_batch_4": (
+        "bb996a8ffff861dd5cca88c397fdfb884f0c482c5588bd32cea3dc7b648709bb"
+    ),
+    "data_batch_5": (
+        "efb6334c7c1f88ac69032959408d9eeccb983002e83119b66de7309d3d2c7915"
+    ),
+    "test_batch": (
+        "8193b3fbce55bec361cd1b8fd4880cb1649832dc4d6de6da1e7a21847a4843aa"
     ),
 }
 CIFAR_ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
@@ -91,6 +131,8 @@ def _read_mnist(image_path, label_path, count):
         )
     if labels.shape != (count,) or labels.max() > 9:
         raise damaged(label_path, f"it does not hold {count} labels 0 to 9")
+    for path, array in ((image_path, images), (label_path, labels)):
+        check_content(path, CONTENT_SHA256.get(path.name), array)
     return images.reshape(count, 784).astype(np.float32) / 255, labels
 
 
@@ -134,9 +176,10 @@ def cifar10(
 
 def _read_cifar10(paths):
     batches = [read_cifar_batch(path) for path in paths]
-    for path, (images, _) in zip(paths, batches):
+    for path, (images, labels) in zip(paths, batches):
         if len(images) != 10_000:
             raise damaged(path, f"it holds {len(images)} images, not 10000")
+        check_content(path, CONTENT_SHA256.get(path.name), images, labels)
     images, labels = map(np.concatenate, zip(*batches))
     return {"images": images, "labels": labels}
 
@@ -170,15 +213,16 @@ def svhn(
             blue alone, as the authors' library did by mistake.
     """
     folder = data_folder(folder)
-    paths = [
-        locate(
-            Source(f"svhn/{name}", (SVHN_ADDRESS + name,), f"md5:{md5}"),
-            folder,
-            optional=name.startswith("extra"),
-        )
-        for name, md5 in SVHN_MD5.items()
-    ]
-    paths = [path for path in paths if path is not None]
+    paths, departures = [], []
+    for name, md5 in SVHN_MD5.items():
+        source = Source(f"svhn/{name}", (SVHN_ADDRESS + name,), f"md5:{md5}")
+        path = locate(source, folder, optional=name.startswith("extra"))
+        if path is None:
+            departures.append(f"without {name}")
+            continue
+        paths.append(path)
+        if not is_official(source, path):
+            departures.append(f"another {name} than the official one")
     channels = (0,) if first_channel_only else None
     name = "svhn-gcn-lcn" + ("-first-channel" if first_channel_only else "")
     arrays = cached(
@@ -188,7 +232,12 @@ def svhn(
         part: Part(arrays[f"{part}_images"], arrays[f"{part}_labels"])
         for part in ("train", "validation", "test")
     }
-    return Dataset(**parts, classes=10, files=digests(paths))
+    return Dataset(
+        **parts,
+        classes=10,
+        files=digests(paths),
+        departures=tuple(departures),
+    )
 
 
 def _normalized_svhn(paths, channels):
@@ -214,10 +263,14 @@ def _normalized_svhn(paths, channels):
     arrays = {}
     for part, pieces in parts.items():
         images = np.concatenate([images for images, _ in pieces])
-        images = preprocessing.global_contrast_normalize(images)
-        images = preprocessing.local_contrast_normalize(
-            images, channels=channels
-        )
-        arrays[f"{part}_images"] = images
+        # With `extra` the result has 7 GB, so it is there only once.
+        normalized = np.empty(images.shape, np.float32)
+        for start in range(0, len(images), preprocessing.CHUNK):
+            chunk = slice(start, start + preprocessing.CHUNK)
+            normalized[chunk] = preprocessing.local_contrast_normalize(
+                preprocessing.global_contrast_normalize(images[chunk]),
+                channels=channels,
+            )
+        arrays[f"{part}_images"] = normalized
         arrays[f"{part}_labels"] = np.concatenate([y for _, y in pieces])
     return arrays

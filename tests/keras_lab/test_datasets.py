@@ -138,7 +138,10 @@ def numbered_mnist(tmp_path_factory):
     return folder
 
 
-def test_mnist_parts_have_the_papers_sizes_and_share_no_image(numbered_mnist):
+def test_mnist_parts_have_the_papers_sizes_and_share_no_image(
+    numbered_mnist, monkeypatch
+):
+    monkeypatch.setattr(images, "CONTENT_SHA256", {})
     data = datasets.mnist(numbered_mnist)
     parts = (data.train, data.validation, data.test)
     assert [len(part.x) for part in parts] == [50_000, 10_000, 10_000]
@@ -153,11 +156,77 @@ def test_mnist_parts_have_the_papers_sizes_and_share_no_image(numbered_mnist):
     assert not pixels[:, 3:].any()
 
 
+@needs("mnist/t10k-labels-idx1-ubyte.gz")
+def test_mnist_with_other_content_is_an_error(tmp_path):
+    (tmp_path / "mnist").mkdir()
+    for name in images.MNIST_SHA256:
+        source = Path(DATA) / "mnist" / name
+        (tmp_path / "mnist" / name).symlink_to(source.resolve())
+    path = tmp_path / "mnist" / "t10k-labels-idx1-ubyte.gz"
+    labels = formats.read_idx(path, 1)
+    path.unlink()
+    write_gzip(path, idx(labels))  # Compressed in another way it is the same.
+    datasets.mnist(tmp_path)
+    write_gzip(path, idx(np.random.default_rng(0).permutation(labels)))
+    with pytest.raises(DataError, match="its content is another") as caught:
+        datasets.mnist(tmp_path)
+    assert str(path) in str(caught.value)
+
+
+CIFAR_FILES = [f"data_batch_{n}" for n in range(1, 6)] + ["test_batch"]
+
+
+@needs("cifar-10-batches-py/test_batch")
 def test_cifar10_parts_have_the_papers_sizes_and_share_no_image():
-    numbers = np.arange(60_000)
-    parts = list(images._split(numbers, numbers, 45_000, 50_000))
+    data = datasets.cifar10(DATA, raw=True)
+    parts = (data.train, data.validation, data.test)
     assert [len(part.x) for part in parts] == [45_000, 5_000, 10_000]
-    assert np.unique(np.concatenate([p.x for p in parts])).size == 60_000
+    # One after the other they are the files, one after the other.
+    folder = Path(DATA) / "cifar-10-batches-py"
+    batches = [
+        pickle.loads((folder / name).read_bytes(), encoding="bytes")
+        for name in CIFAR_FILES
+    ]
+    pixels = np.concatenate([batch[b"data"] for batch in batches])
+    got = np.concatenate([part.x for part in parts])
+    np.testing.assert_array_equal(
+        got, pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    )
+    labels = np.concatenate([batch[b"labels"] for batch in batches])
+    got = np.concatenate([part.y for part in parts])
+    np.testing.assert_array_equal(got, labels)
+
+
+@needs("cifar-10-batches-py/test_batch")
+def test_a_batch_of_cifar10_in_the_place_of_another_is_an_error(tmp_path):
+    folder = tmp_path / "cifar-10-batches-py"
+    folder.mkdir()
+    for name in CIFAR_FILES:
+        source = Path(DATA) / "cifar-10-batches-py" / "test_batch"
+        (folder / name).symlink_to(source.resolve())
+    with pytest.raises(DataError, match=r"data_batch_1.*content is another"):
+        datasets.cifar10(tmp_path)
+
+
+def test_cifar10_is_whitened_by_its_50000_training_images(
+    tmp_path, monkeypatch, rng
+):
+    folder = tmp_path / "cifar-10-batches-py"
+    folder.mkdir()
+    for name in CIFAR_FILES:
+        (folder / name).write_bytes(b"read by the next line instead")
+    pixels = rng.integers(0, 256, (60_000, 2, 2, 3)).astype(np.uint8)
+    pixels[50_000:] //= 4
+    small = {"images": pixels, "labels": np.zeros(60_000, np.uint8)}
+    monkeypatch.setattr(images, "_read_cifar10", lambda paths: small)
+    data = datasets.cifar10(tmp_path)
+    x = pixels.reshape(60_000, 12).astype(np.float64)
+    x -= x.mean(axis=1, keepdims=True)
+    x *= 55 / np.linalg.norm(x, axis=1, keepdims=True)
+    mean, whiten = zca_oracle(x[:50_000], 0.1)
+    parts = (data.train, data.validation, data.test)
+    got = np.concatenate([part.x for part in parts]).reshape(60_000, 12)
+    np.testing.assert_allclose(got, (x - mean) @ whiten, atol=1e-3)
 
 
 @needs("mnist/train-images-idx3-ubyte.gz")
@@ -223,6 +292,11 @@ def test_svhn_parts_share_no_image_and_validation_is_even(
     # The label 10 of a file is the digit 0.
     labels = np.concatenate([train.y, validation.y, test.y])
     np.testing.assert_array_equal(labels, (numbers + 1) % 10)
+    names = ["train_32x32.mat", "test_32x32.mat"]
+    names += ["extra_32x32.mat"] if extra else []
+    departures = [f"another {name} than the official one" for name in names]
+    departures += [] if extra else ["without extra_32x32.mat"]
+    assert data.departures == tuple(departures)
 
 
 def test_with_too_few_images_of_a_digit_svhn_names_the_file(tmp_path):
@@ -272,9 +346,19 @@ def test_war_and_peace_has_the_authors_blocks(steps, blocks):
     assert tuple(len(part.x) // 100 for part in parts) == blocks
 
 
+def test_a_text_of_the_right_size_and_other_bytes_is_an_error(tmp_path, rng):
+    (tmp_path / "text").mkdir()
+    content = rng.integers(32, 127, 3_258_246).astype(np.uint8)
+    (tmp_path / "text" / "warpeace_input.txt").write_bytes(content)
+    with pytest.raises(DataError, match=r"95 different bytes, not 87"):
+        datasets.war_and_peace(tmp_path)
+
+
 @needs("text/linux_input.txt")
 def test_linux_kernel_has_the_authors_blocks():
     data = datasets.linux_kernel(DATA)
+    original = (Path(DATA) / "text/linux_input.txt").stat().st_size == 6_206_996
+    assert (data.departures == ()) == original
     assert data.classes == 101
     parts = (data.train, data.validation, data.test)
     assert [len(part.x) // 100 for part in parts] == [558, 31, 31]
@@ -509,6 +593,19 @@ def test_an_archive_is_unpacked_as_a_whole(server, tmp_path):
     assert names == {"set/one", "set/two"}
 
 
+def test_of_an_archive_only_what_is_missing_is_taken(server, tmp_path):
+    web, address = server
+    check = make_archive(web / "set.tar.gz", ["set/one", "set/two"])
+    source = files.Source("set/two", (address + "set.tar.gz",), check, True)
+    folder = tmp_path / "data" / "set"
+    folder.mkdir(parents=True)
+    (folder / "one").write_bytes(b"the user's")
+    (folder / "notes").write_bytes(b"the user's, too")
+    assert files.locate(source, tmp_path / "data").read_bytes() == b"abc"
+    assert (folder / "one").read_bytes() == b"the user's"
+    assert (folder / "notes").read_bytes() == b"the user's, too"
+
+
 @pytest.mark.parametrize("names", [["other/one"], ["../escape"]])
 def test_an_archive_of_something_else_is_refused(server, tmp_path, names):
     web, address = server
@@ -537,6 +634,32 @@ def test_preprocessing_runs_once_for_each_content(tmp_path):
         np.testing.assert_array_equal(arrays["x"], np.arange(len(content)))
         np.testing.assert_array_equal(arrays["y"], np.ones(2))
     assert calls == [b"abc", b"abcd"]
+
+
+@pytest.mark.parametrize("how", ["truncated", "empty", "missing", "no shapes"])
+def test_a_damaged_entry_is_made_anew(tmp_path, how, capsys):
+    source = tmp_path / "source"
+    source.write_bytes(b"abc")
+
+    def get():
+        arrays = {"x": np.arange(100), "y": np.ones(2)}
+        return cached(tmp_path, "name", [source], lambda: arrays)
+
+    get()
+    (path,) = tmp_path.glob("preprocessed/*/x.npy")
+    if how == "truncated":
+        path.write_bytes(path.read_bytes()[:-7])
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "missing":
+        path.unlink()
+    else:
+        (path.parent / "shapes.json").unlink()
+    capsys.readouterr()
+    np.testing.assert_array_equal(get()["x"], np.arange(100))
+    assert f"damaged: {path.parent}" in capsys.readouterr().err
+    np.testing.assert_array_equal(get()["x"], np.arange(100))
+    assert capsys.readouterr().err == ""
 
 
 def test_an_interrupted_preprocessing_leaves_nothing(tmp_path, monkeypatch):
