@@ -4,20 +4,14 @@ An interrupted benchmark leaves the rows it has finished. The same command given
 again measures the others only.
 """
 
-import atexit
 import datetime
-import fcntl
 import json
-import os
 from pathlib import Path
 
 from benchmarks import harness
+from examples.locks import InUse, lock
 
 __all__ = ["Journal", "JournalError"]
-
-
-# The locks of this process, by their paths. They end with it.
-_LOCKS = {}
 
 
 class JournalError(harness.ResultError):
@@ -42,7 +36,10 @@ class Journal:
     def __init__(self, path, benchmark, configuration, keys):
         self.path, self.keys = Path(path), keys
         harness.check_output(self.path)
-        _lock(self.path)
+        try:
+            lock(self.path)
+        except InUse as error:
+            raise JournalError(str(error)) from None
         # As it will be read again: JSON has no tuples.
         configuration = json.loads(json.dumps(configuration))
         self.content = {
@@ -119,31 +116,3 @@ class Journal:
 
     def _write(self):
         harness.write_json(self.path, self.content)
-
-
-def _lock(path):
-    """Keeps a file to this process, until it ends.
-
-    Raises:
-        JournalError: If another process has it.
-    """
-    path = path.resolve()
-    lock = path.with_name(f".{path.name}.lock")
-    if lock in _LOCKS:
-        return
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    file = lock.open("a+")
-    try:
-        # The system frees it, however the process ends.
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        raise JournalError(
-            f"Process {file.read()} is at work on {path}. Wait for it, or name "
-            "another file."
-        ) from None
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
-    _LOCKS[lock] = file
-    atexit.register(lock.unlink, missing_ok=True)

@@ -23,8 +23,8 @@ import keras
 import numpy as np
 
 import keras_lab
-from benchmarks.harness import environment, write_json
 from examples.paper.schemes import SCHEMES
+from examples.records import environment, write_json
 from keras_lab import datasets
 
 

@@ -23,9 +23,9 @@ import keras
 import numpy as np
 
 import keras_lab
-from benchmarks.harness import environment, write_json
 from examples.char_lstm import character_lstm, positive
 from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
+from examples.records import environment, write_json
 from keras_lab import backend, datasets
 
 STEPS = (10, 100)

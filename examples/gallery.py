@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import keras
 
-from benchmarks.harness import environment, write_json
 from examples.paper.recipes import MNIST
 from examples.paper.schemes import SCHEMES
+from examples.records import environment, write_json
 from keras_lab import plots
 from keras_lab.callbacks import BinaryMonitor
 

@@ -29,8 +29,14 @@ def _version(package):
         return None  # It runs from a folder.
 
 
-def write_json(path: Path, content: dict) -> None:
+def write_json(path: str | Path, content: dict) -> None:
     """Writes the whole file or nothing, and its folder where there is none."""
+    write_text(path, json.dumps(content, indent=1) + "\n")
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Writes the whole file or nothing, and its folder where there is none."""
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
-        partial.write_text(json.dumps(content, indent=1) + "\n")
+        partial.write_text(text)

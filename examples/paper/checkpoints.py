@@ -12,7 +12,9 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from examples.locks import InUse, lock
 from examples.records import write_json
+from keras_lab.files import replacing
 
 
 class RunError(Exception):
@@ -31,6 +33,8 @@ def previous(
 ) -> dict | None:
     """The result to go on from, or `None` if there is nothing yet.
 
+    From now on the result is this process's.
+
     Args:
         path: Of the result.
         configuration: What the result must have been made with.
@@ -39,14 +43,23 @@ def previous(
 
     Raises:
         Finished: If they are done.
-        RunError: If the result cannot be continued.
+        RunError: If the result cannot be continued, or not be written.
     """
+    try:
+        lock(path)
+    except InUse as error:
+        raise RunError(str(error)) from None
+    except OSError as error:
+        raise RunError(f"{path} cannot be written: {error}") from error
     checkpoint = _checkpoint(path)
-    if checkpoint.is_file():
-        result = _read_checkpoint(checkpoint)
-    elif path.is_file():
-        result = json.loads(path.read_text())
-    else:
+    written = _read_result(path) if path.is_file() else None
+    kept = _read_checkpoint(checkpoint) if checkpoint.is_file() else None
+    # The last session may have ended between the two files.
+    behind = kept and (
+        written is None or written["epochs_done"] < kept["epochs_done"]
+    )
+    result = kept if behind else written
+    if result is None:
         return None
     for name, value in configuration.items():
         if result.get(name) != value:
@@ -56,19 +69,20 @@ def previous(
                 f"name another {option}."
             )
     done = result["epochs_done"]
-    if checkpoint.is_file():
-        # The last session may have ended between the two files.
+    if behind:
         write_json(path, result)
     if done >= epochs:
         raise Finished(
             f"{path} is finished and is not overwritten: {done} epochs are "
-            f"done, {epochs} were asked for."
+            f"done, {epochs} were asked for. For another run name another "
+            f"--seed or {option}."
         )
-    if not checkpoint.is_file():
+    if kept is None or kept["epochs_done"] < done:
+        why = "is not there" if kept is None else "is older"
         raise RunError(
             f"{path} has {done} of {epochs} epochs, but its checkpoint "
-            f"{checkpoint.name} is not there: it cannot be continued. Delete "
-            "it to start anew."
+            f"{checkpoint.name} {why}: it cannot be continued. Delete it to "
+            "start anew."
         )
     return result
 
@@ -78,36 +92,54 @@ def save(path: Path, model: keras.Model, result: dict) -> None:
     checkpoint = _checkpoint(path)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     arrays = {str(n): v.numpy() for n, v in enumerate(_variables(model))}
-    partial = checkpoint.with_name(checkpoint.name + ".part")
-    with open(partial, "wb") as file:
+    with replacing(checkpoint) as partial, open(partial, "wb") as file:
         np.savez(file, result=json.dumps(result), **arrays)
         file.flush()
         os.fsync(file.fileno())
-    partial.replace(checkpoint)
     write_json(path, result)
 
 
 def restore(path: Path, model: keras.Model) -> None:
     """Gives a model and its optimizer the checkpoint's variables."""
+    checkpoint = _checkpoint(path)
+    arrays = _read_arrays(checkpoint)
+    del arrays["result"]
     variables = _variables(model)
-    with np.load(_checkpoint(path)) as arrays:
-        if len(arrays.files) != len(variables) + 1:
-            raise RunError(
-                f"{_checkpoint(path)} holds {len(arrays.files) - 1} variables, "
-                f"not the {len(variables)} of this network and its optimizer."
-            )
-        for number, variable in enumerate(variables):
-            variable.assign(arrays[str(number)])
+    if len(arrays) != len(variables):
+        raise RunError(
+            f"{checkpoint} holds {len(arrays)} variables, not the "
+            f"{len(variables)} of this network and its optimizer."
+        )
+    for number, variable in enumerate(variables):
+        variable.assign(arrays[str(number)])
 
 
 def _checkpoint(path):
     return path.with_suffix(".checkpoint.npz")
 
 
+def _read_result(path):
+    try:
+        result = json.loads(path.read_text())
+        if not isinstance(result["epochs_done"], int):
+            raise TypeError(f"epochs_done is {result['epochs_done']!r}")
+    except (ValueError, TypeError, KeyError) as error:
+        raise RunError(
+            f"{path} is not a result ({type(error).__name__}: {error}). "
+            "Delete it to start anew."
+        ) from error
+    return result
+
+
 def _read_checkpoint(checkpoint):
+    return json.loads(_read_arrays(checkpoint, ["result"])["result"].item())
+
+
+def _read_arrays(checkpoint, names=None):
+    """Arrays of a checkpoint by name; all of them, if no names are given."""
     try:
         with np.load(checkpoint) as arrays:
-            return json.loads(arrays["result"].item())
+            return {name: arrays[name] for name in names or arrays.files}
     except Exception as error:  # A broken archive can raise anything.
         raise RunError(
             f"{checkpoint} cannot be read ({type(error).__name__}: {error}). "

@@ -78,13 +78,14 @@ def convergence(runs):
             ("validation", "C1--"),
             ("test", "C3-"),
         ):
-            errors = np.array(run.history[f"{part}_error"])
+            errors = np.array(run.history[f"{part}_error"], np.float64)
             # An error of zero has no place on this axis: a gap.
             errors = np.where(errors > 0, errors, np.nan)
-            axes.plot(epochs, errors, line, label=part)
+            marker = "." if len(epochs) <= 10 else ""
+            axes.plot(epochs, errors, line, marker=marker, label=part)
         sizes = ", ".join(f"{n} {size}" for n, size in run.sizes.items())
         axes.set(
-            title=f"{column.title}, {sizes}",
+            title=f"{column.title}, {sizes}, seed {run.seed}",
             xlabel="epoch",
             ylabel="error of LAB (%)",
             yscale="log",
@@ -103,7 +104,7 @@ def _study(runs, name, size_name, label, ylabel):
     table = TABLES[name]
     sizes = shown_sizes(runs, table)
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    paper, ours = figure.subplots(1, 2)
+    paper, ours = figure.subplots(1, 2, sharey=True)
     points = 0
     for scheme in table.schemes:
         at = [size[size_name] for size in sizes]
@@ -120,7 +121,8 @@ def _study(runs, name, size_name, label, ylabel):
             ours.errorbar(
                 [x for x, _ in cells],
                 [cell.mean for _, cell in cells],
-                [cell.spread for _, cell in cells],
+                # One run has no spread, which is not a spread of zero.
+                [cell.spread or np.nan for _, cell in cells],
                 fmt=STYLE[scheme],
                 capsize=3,
                 label=title,
@@ -131,6 +133,7 @@ def _study(runs, name, size_name, label, ylabel):
     ours.set(title="ours (see the table's notes)")
     for axes in (paper, ours):
         axes.set(xlabel=label, ylabel=ylabel)
+        axes.margins(x=0.06)
         axes.set_xticks(sorted({size[size_name] for size in sizes}))
         axes.grid(alpha=0.3)
         axes.legend()

@@ -90,8 +90,8 @@ class Recipe:
         title: How a table calls it.
         task: What the network learns.
         data: A function of the data folder that loads the data set.
-        examples: The training examples that the paper had; `None` for a text,
-            which is all there or is an error.
+        examples: How many the paper had in each part; `None` for a text, which
+            is all there or is an error.
         network: A function of `Parts`, the number of classes and the sizes that
             builds the network.
         sizes: Those sizes, with their values in the paper.
@@ -109,7 +109,7 @@ class Recipe:
     title: str
     task: Task
     data: Callable
-    examples: int | None
+    examples: Mapping[str, int] | None
     network: Callable
     sizes: Mapping[str, int]
     batch: int
@@ -173,7 +173,7 @@ MNIST = Recipe(
     title="MNIST",
     task=SVM,
     data=datasets.mnist,
-    examples=50_000,
+    examples={"train": 50_000, "validation": 10_000, "test": 10_000},
     network=networks.mlp,
     sizes={"width": 2048},
     batch=100,
@@ -187,7 +187,7 @@ CIFAR10 = Recipe(
     title="CIFAR-10",
     task=SVM,
     data=datasets.cifar10,
-    examples=45_000,
+    examples={"train": 45_000, "validation": 5_000, "test": 10_000},
     network=networks.vgg,
     sizes={"width": 128},
     batch=50,
@@ -202,7 +202,7 @@ SVHN = Recipe(
     title="SVHN",
     task=SVM,
     data=datasets.svhn,
-    examples=598_388,
+    examples={"train": 598_388, "validation": 6_000, "test": 26_032},
     network=networks.vgg,
     sizes={"width": 64},
     batch=50,

@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT))
 from examples.paper import claims, figures
 from examples.paper.results import (
     DECIMALS,
+    MACHINE,
     Cell,
     ResultError,
     Run,
@@ -26,6 +27,7 @@ from examples.paper.results import (
 )
 from examples.paper.schemes import SCHEMES
 from examples.paper.tables import TABLES, Column, Table
+from examples.records import write_text
 
 
 class Footnotes:
@@ -48,7 +50,19 @@ class Footnotes:
 
 def note(cell: Cell, column: Column) -> str:
     """What of a cell is not as in the paper."""
-    run = cell.runs[0]
+    of_runs = [_departures(run, column, cell.epochs) for run in cell.runs]
+    parts = [text for text in of_runs[0] if all(text in of for of in of_runs)]
+    for run, of_run in zip(cell.runs, of_runs):
+        own = [text for text in of_run if text not in parts]
+        parts += [f"seed {run.seed}: {', '.join(own)}"] if own else []
+    if cell.left_out:
+        runs = "run" if cell.left_out == 1 else "runs"
+        parts.append(f"{cell.left_out} more {runs} with fewer epochs left out")
+    return "; ".join(parts)
+
+
+def _departures(run, column, epochs):
+    """What of a run is not as in the paper, if so many of its epochs count."""
     recipe = run.recipe
     paper = {**recipe.all_sizes, **column.sizes}
     parts = [
@@ -56,15 +70,23 @@ def note(cell: Cell, column: Column) -> str:
         for name, size in paper.items()
         if run.sizes[name] != size
     ]
-    if cell.epochs < recipe.epochs:
-        parts.append(f"{cell.epochs} of the paper's {recipe.epochs} epochs")
-    if recipe.examples and run.data["train"] < recipe.examples:
-        parts.append(
-            f"{run.data['train']:,} training examples instead of "
-            f"{recipe.examples:,}"
-        )
-    parts += sorted({r.note for r in cell.runs if "note" in r.content})
-    return "; ".join(parts)
+    if epochs < recipe.epochs:
+        text = f"{epochs} of the paper's {recipe.epochs} epochs"
+        if recipe.decay(epochs) == 1:
+            text += ", all before the learning rate first falls"
+        parts.append(text)
+    if run.unfinished_at(epochs):
+        parts.append(f"not finished: {run.epochs_planned} epochs are planned")
+    for part, count in (recipe.examples or {}).items():
+        if run.data[part] != count:
+            found = f"{run.data[part]:,}"
+            parts.append(f"{found} {part} examples instead of {count:,}")
+    values = run.history[f"validation_{run.measure}"][:epochs]
+    diverged = sum(value is None for value in values)
+    if 0 < diverged < epochs:
+        parts.append(f"diverged in {diverged} of its epochs")
+    parts += run.content.get("departures", ())
+    return parts + ([run.note] if "note" in run.content else [])
 
 
 def format_cell(cell: Cell | None, column: Column, notes: Footnotes) -> str:
@@ -112,7 +134,7 @@ def format_runs(runs: list[Run]) -> list[str]:
     lines = [_row(heads), _row(["---"] * len(heads))]
     for run in runs:
         decimals = DECIMALS[run.measure]
-        chosen = run.content.get("selected")
+        chosen = run.selected()
         numbers = ["–", "diverged", "diverged"]
         if chosen:
             numbers = [str(chosen["epoch"])] + [
@@ -170,7 +192,8 @@ runs.
 How to read a cell: the **test** error or cross-entropy at the epoch that was
 best on the validation part (of equal ones the later), as the authors do. Over
 several seeds it is the mean ± the standard deviation. "Not run" means just
-that. A raised number points to what is not as in the paper.
+that. A raised number points to what is not as in the paper. Figures 1 and 2
+show the first seed of each network; in Figure 1 an error of zero is a gap.
 """
 
 CHOICES = """\
@@ -182,6 +205,14 @@ CHOICES = """\
   weights (half of Glorot's limit), their learning rate for CIFAR-10 (0.02, not
   0.03) and their local contrast normalization of SVHN (first channel only).
 - MNIST: pixels in [0, 1] minus the mean image of the 50,000 training images.
+- CIFAR-10: global contrast normalization to the norm 55; ZCA with 0.1 added to
+  the variances, fitted on all 50,000 training images, those of the validation
+  part (the last 5,000) among them, as with the authors.
+- SVHN: global contrast normalization to the norm 1; local with a Gaussian
+  window of 7x7 and σ = 2. The validation part are the first 400 images of each
+  class of `train`, and the first 200 of `extra` where that is there.
+- MNIST without batch norm: layers have biases instead, and a tenth of the
+  learning rate, as at the whole all schemes train unsteadily.
 - A last batch that is not full is left out of training, not out of evaluation.
 - Latent weights are clipped to [−1, 1] after each update; full-precision
   weights are not.
@@ -189,7 +220,13 @@ CHOICES = """\
   the authors' code clips what flows into the gates at each time step instead.
 - The state of the LSTM is zero at the start of each sequence, in training and
   in evaluation, as in the authors' code: cross-entropies are not comparable to
-  those of networks that carry it on.
+  those of networks that carry it on. In Table 4 longer sequences have more to
+  go by in evaluation, too, so not all that they gain is learnt; and the parts,
+  which are whole batches, move a little with the number of steps.
+- BNN, XNOR and LAB2 of the LSTM: the hidden state is binarized where it enters
+  the recurrent product. In the authors' code it is h = σ(o)·sign(c), which is
+  not binary. That is `--follow code`; there the softmax layer also starts from
+  a normal distribution of deviation 0.01.
 """
 
 
@@ -201,10 +238,11 @@ def _embed(figure, drawn):
 
 def _machines(runs):
     kinds = {
-        f"{s['machine']}, {s['cores']} cores, Python {s['python']}, Keras "
-        f"{s['keras']}, TensorFlow {s['tensorflow']}, NumPy {s['numpy']}"
+        "{}, {} cores, Python {}, Keras {}, TensorFlow {}, NumPy {}".format(
+            *(session[name] for name in MACHINE)
+        )
         for run in runs
-        for s in run.sessions
+        for session in run.sessions
     }
     return [f"Run on: {kind}." for kind in sorted(kinds)]
 
@@ -230,13 +268,6 @@ def main(arguments=None) -> int:
     write_text(folder / "README.md", build_page(runs, drawn))
     print(f"{len(runs)} results, {len(drawn)} figures: {folder / 'README.md'}")
     return 0
-
-
-def write_text(path: Path, text: str) -> None:
-    """Writes the whole file or nothing."""
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(text)
-    partial.replace(path)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,19 @@
 import collections
 import dataclasses
 import json
+import math
 import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from examples.paper.recipes import RECIPES, Recipe
+from examples.paper.schemes import SCHEMES
 from examples.paper.selection import select
 from examples.paper.tables import Table
+from examples.paper.training import PARTS, Plan
 
 DECIMALS = {"error": 2, "loss": 3}
+MACHINE = ("machine", "cores", "python", "keras", "tensorflow", "numpy")
 
 
 class ResultError(Exception):
@@ -44,19 +48,21 @@ class Run:
         return (
             self.content["recipe"] == recipe
             and self.follow == "paper"
-            and self.epochs_done > 0
             and sizes.items() <= self.sizes.items()
         )
 
-    def value(self, epochs: int | None = None) -> float | None:
-        """The test measure at the epoch chosen by validation.
+    def unfinished_at(self, epochs: int) -> bool:
+        """Whether so many epochs are all it has, but not all it will have."""
+        return epochs == self.epochs_done < self.epochs_planned
+
+    def selected(self, epochs: int | None = None) -> dict | None:
+        """The epoch chosen by validation, see `select`.
 
         Args:
             epochs: Of how many epochs to choose; of all, if `None`.
         """
         history = {name: v[:epochs] for name, v in self.history.items()}
-        chosen = select(history, self.measure)
-        return chosen and chosen[f"test_{self.measure}"]
+        return select(history, self.measure)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,16 +72,18 @@ class Cell:
     Args:
         runs: The runs.
         epochs: How many of their epochs count.
+        left_out: How many more runs there are, with fewer epochs.
     """
 
     runs: tuple[Run, ...]
     epochs: int
+    left_out: int = 0
 
     @property
     def values(self) -> list[float]:
         """The runs' test measures, of those that did not diverge."""
-        values = [run.value(self.epochs) for run in self.runs]
-        return [value for value in values if value is not None]
+        chosen = [run.selected(self.epochs) for run in self.runs]
+        return [epoch[f"test_{self.measure}"] for epoch in chosen if epoch]
 
     @property
     def mean(self) -> float:
@@ -87,19 +95,22 @@ class Cell:
         return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
     @property
+    def measure(self) -> str:
+        return self.runs[0].measure
+
+    @property
     def decimals(self) -> int:
         """How many decimals of a value to show."""
-        return DECIMALS[self.runs[0].measure]
+        return DECIMALS[self.measure]
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a run stops short of its plan where the cell does."""
+        return any(run.unfinished_at(self.epochs) for run in self.runs)
 
     def at(self, epochs: int) -> "Cell":
         """The same runs, as they were after fewer epochs."""
-        return Cell(self.runs, epochs)
-
-
-REQUIRED = (
-    *("experiment", "recipe", "scheme", "seed", "sizes", "follow"),
-    *("epochs_planned", "epochs_done", "history", "data", "sessions"),
-)
+        return dataclasses.replace(self, epochs=epochs)
 
 
 def load(folder: Path) -> list[Run]:
@@ -108,16 +119,65 @@ def load(folder: Path) -> list[Run]:
     for path in sorted(folder.glob("*/*.json")):
         try:
             content = json.loads(path.read_text())
+            _check(content, f"{path.parent.name}/{path.name}")
         except ValueError as error:
-            raise ResultError(f"{path} is not JSON: {error}") from error
-        missing = [name for name in REQUIRED if name not in content]
-        if missing or content["recipe"] not in RECIPES:
-            what = ", ".join(missing) or f"recipe {content['recipe']!r}"
             raise ResultError(
-                f"{path} is not a result of run.py: missing or unknown {what}"
-            )
+                f"{path} is not a result of run.py: {error}"
+            ) from error
+        except (KeyError, TypeError) as error:
+            raise ResultError(
+                f"{path} is not a result of run.py: "
+                f"{type(error).__name__}: {error}"
+            ) from error
         runs.append(Run(path, content))
     return runs
+
+
+def _check(content, name):
+    """Raises an error if content is not that of a result with this name."""
+    for key, known in (("recipe", RECIPES), ("scheme", SCHEMES)):
+        if content[key] not in known:
+            raise ValueError(f"the {key} {content[key]!r} is not known")
+    recipe = RECIPES[content["recipe"]]
+    sizes = content["sizes"]
+    if set(sizes) != set(recipe.all_sizes):
+        raise ValueError(f"its sizes are {sizes}")
+    plan = Plan(
+        content["recipe"],
+        recipe,
+        content["scheme"],
+        content["seed"],
+        sizes=sizes,
+        follow=content["follow"],
+    )
+    # The same recipe, batch and learning rates as today.
+    for key, value in plan.configuration().items():
+        if content[key] != value:
+            raise ValueError(f"its {key} is {content[key]!r}, not {value!r}")
+    if name != f"{plan.experiment}/{plan.scheme}-{plan.seed}.json":
+        raise ValueError(f"it is that of {plan}")
+    measure = recipe.task.measure
+    done = content["epochs_done"]
+    for key in (*(f"{part}_{measure}" for part in PARTS), "seconds"):
+        values = content["history"][key]
+        numbers = [value for value in values if value is not None]
+        if len(values) != done or not all(map(_is_number, numbers)):
+            raise ValueError(f"its {key} is not {done} numbers: {values}")
+    for key in ("epochs_done", "epochs_planned"):
+        if not (isinstance(content[key], int) and content[key] > 0):
+            raise ValueError(f"its {key} is {content[key]!r}")
+    for part in PARTS:
+        if not isinstance(content["data"][part], int):
+            raise ValueError(f"its data are {content['data']}")
+    if not content["sessions"]:
+        raise ValueError("it has no session")
+    for session in content["sessions"]:
+        for key in ("commit", *MACHINE):
+            session[key]
+
+
+def _is_number(value):
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def find(
@@ -125,7 +185,8 @@ def find(
 ) -> Cell | None:
     """The runs of a recipe, a scheme and some sizes, the paper's way.
 
-    Of several seeds only those count that have as many epochs as any.
+    Of a run the paper's epochs count, or as many of them as any run has. Those
+    that have fewer are left out.
     """
     found = [
         run for run in runs if run.scheme == scheme and run.fits(recipe, sizes)
@@ -133,8 +194,20 @@ def find(
     if not found:
         return None
     most = max(run.epochs_done for run in found)
-    chosen = tuple(run for run in found if run.epochs_done == most)
-    return Cell(chosen, most)
+    epochs = min(most, RECIPES[recipe].epochs)
+    chosen = tuple(run for run in found if run.epochs_done >= epochs)
+    return Cell(chosen, epochs, len(found) - len(chosen))
+
+
+def cells_of(
+    runs: list[Run], table: Table, column: str, schemes: Iterable[str]
+) -> dict[str, Cell | None]:
+    """The cells of a column by scheme; `None` where nothing ran."""
+    titles = [each.title for each in table.columns]
+    index = titles.index(column)
+    sizes = shown_sizes(runs, table)[index]
+    recipe = table.columns[index].recipe
+    return {scheme: find(runs, recipe, scheme, sizes) for scheme in schemes}
 
 
 def shown_sizes(runs: list[Run], table: Table) -> list[dict[str, int]]:

@@ -2,6 +2,7 @@
 
     python examples/paper/run.py mnist --scheme lab --seed 1
     python examples/paper/run.py table1 --budget small
+    python examples/paper/run.py figure2
 
 Each run writes `results/paper/<experiment>/<scheme>-<seed>.json` after every
 epoch. A run that was interrupted goes on where it stopped when the same command
@@ -21,11 +22,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 from examples.paper.checkpoints import Finished, RunError
 from examples.paper.recipes import FOLLOW, RECIPES
 from examples.paper.schemes import SCHEMES
-from examples.paper.tables import TABLES, jobs
+from examples.paper.tables import FIGURES, TABLES, jobs
 from examples.paper.training import Plan, run
 from keras_lab.datasets import DataError
 
 SIZES = ("width", "cells", "steps")
+STUDIES = {**TABLES, **FIGURES}
 
 
 def parse(arguments=None):
@@ -34,10 +36,10 @@ def parse(arguments=None):
     add = parser.add_argument
     add(
         "what",
-        choices=[*RECIPES, *TABLES],
+        choices=[*RECIPES, *STUDIES],
         metavar="WHAT",
-        help=f"an experiment ({', '.join(RECIPES)}) or all of a table "
-        f"({', '.join(TABLES)})",
+        help=f"an experiment ({', '.join(RECIPES)}) or all of a table or "
+        f"figure ({', '.join(STUDIES)})",
     )
     add(
         "--scheme",
@@ -66,16 +68,16 @@ def parse(arguments=None):
         "--follow",
         choices=FOLLOW,
         default="paper",
-        help="whose initial weights, batch norm, learning rate and contrast "
-        "normalization, where the paper and its authors' code differ; "
-        "default: paper",
+        help="whom, where the paper and its authors' code differ (initial "
+        "weights, batch norm, learning rate, contrast normalization, binary "
+        "activations of the LSTM); default: paper",
     )
     add(
         "--budget",
         choices=("full", "small"),
         default="full",
-        help="of a table: the paper's sizes and epochs, or what two CPU cores "
-        "can carry; default: full",
+        help="of a table or figure: the paper's sizes and epochs, or what two "
+        "CPU cores can carry; default: full",
     )
     add(
         "--data-dir",
@@ -99,7 +101,14 @@ def parse(arguments=None):
     options = parser.parse_args(arguments)
     given = {name: getattr(options, name) for name in SIZES}
     options.sizes = {name: size for name, size in given.items() if size}
-    if options.what in TABLES:
+    if options.what in STUDIES:
+        rows = STUDIES[options.what].schemes
+        for scheme in options.scheme or ():
+            if scheme not in rows:
+                parser.error(
+                    f"{options.what} has {', '.join(rows)}. Received: "
+                    f"--scheme {scheme}"
+                )
         for name in (*options.sizes, *(["epochs"] if options.epochs else [])):
             parser.error(
                 f"{options.what} says what --{name} is. Received: "
@@ -108,7 +117,7 @@ def parse(arguments=None):
     else:
         if options.budget != "full":
             parser.error(
-                "--budget is for tables. Received: --budget "
+                "--budget is for tables and figures. Received: --budget "
                 f"{options.budget} with {options.what}"
             )
         known = RECIPES[options.what].all_sizes
@@ -139,10 +148,10 @@ def _whole_number(lowest):
 
 def plans(options) -> list[Plan]:
     """What the options ask for, run by run."""
-    if options.what in TABLES:
+    if options.what in STUDIES:
         wanted = [
             (job.recipe, job.scheme, job.epochs, job.sizes)
-            for job in jobs(TABLES[options.what], options.budget)
+            for job in jobs(STUDIES[options.what], options.budget)
         ]
     else:
         wanted = [
@@ -170,8 +179,10 @@ def main(arguments=None) -> int:
     """Runs the command line and returns the exit code."""
     options = parse(arguments)
     todo = plans(options)
-    code = 0
+    code, without_data = 0, set()
     for number, plan in enumerate(todo, start=1):
+        if plan.name in without_data:
+            continue
         if len(todo) > 1:
             _log(f"run {number} of {len(todo)}: {plan}")
         try:
@@ -189,6 +200,8 @@ def main(arguments=None) -> int:
         except (DataError, RunError) as error:
             _log(f"run.py: error: {error}")
             code = 1
+            if isinstance(error, DataError):
+                without_data.add(plan.name)
         except KeyboardInterrupt:
             _log("\nInterrupted. The same command goes on from here.")
             return 130

@@ -17,12 +17,12 @@ import keras
 import numpy as np
 
 import keras_lab
-from benchmarks.harness import environment
 from examples.paper import checkpoints
 from examples.paper.gradients import recurrent_gradient
 from examples.paper.recipes import Recipe
 from examples.paper.schemes import SCHEMES
 from examples.paper.selection import select
+from examples.records import environment
 from keras_lab.binary_weight import binary_weights
 from keras_lab.datasets import Part
 from keras_lab.names import named_parts
@@ -152,11 +152,15 @@ def run(
         }
     elif result["data"] != described:
         raise checkpoints.RunError(
-            f"{path} was made with the data {result['data']}, not {described}."
+            f"{path} was made with other data: "
+            + _differences(result["data"], described)
+            + ". Name the folder that it was made with by --data-dir, or "
+            "another one for this run by --results-dir."
         )
     else:
         checkpoints.restore(path, model)
     result["epochs_planned"] = epochs
+    result["departures"] = list(data.departures)
     if plan.note:
         result["note"] = plan.note
     result["sessions"].append(
@@ -164,10 +168,12 @@ def run(
             "first_epoch": result["epochs_done"] + 1,
             "commit": _commit(),
             "jit_compile": jit_compile,
-            "keras_lab": keras_lab.__version__,
             **environment(),
+            "keras_lab": keras_lab.__version__,
         }
     )
+    first = result["epochs_done"] + 1
+    log(_first_line(plan, data, first, epochs))
 
     parts = {
         name: Part(part.x, recipe.task.targets(part.y))
@@ -175,7 +181,6 @@ def run(
         for part in [getattr(data, name)]
     }
     began = time.monotonic()
-    first = result["epochs_done"] + 1
     for epoch in range(first, epochs + 1):
         rate = recipe.learning_rate(scheme, epoch)
         record = _train_epoch(model, parts, plan.seed, epoch, rate, recipe)
@@ -197,6 +202,7 @@ def run(
         elapsed = time.monotonic() - began
         left = elapsed / (epoch - first + 1) * (epochs - epoch)
         log(_progress_line(plan, recipe, record, epoch, epochs, left))
+    log(_last_line(plan, recipe, result, path))
     return result
 
 
@@ -220,10 +226,11 @@ def _train_epoch(model, parts, seed, epoch, rate, recipe):
         )
     record = {"learning_rate": rate}
     for name, values in logs.items():
-        record[f"{name}_loss"] = _finite(values["loss"])
+        loss = record[f"{name}_loss"] = _finite(values["loss"])
         if "categorical_accuracy" in values:
-            error = 100 * (1 - values["categorical_accuracy"])
-            record[f"{name}_error"] = round(error, 4)
+            error = round(100 * (1 - values["categorical_accuracy"]), 4)
+            # What is NaN counts as some class or other.
+            record[f"{name}_error"] = None if loss is None else error
     record["train_seconds"] = round(trained - began, 2)
     record["seconds"] = round(time.monotonic() - began, 2)
     return record
@@ -261,18 +268,50 @@ def _finite(value):
     return float(value) if math.isfinite(value) else None
 
 
+def _differences(before, now):
+    """What of two descriptions is not the same."""
+    flat = [{**d, **d["files"], "files": None} for d in (before, now)]
+    return ", ".join(
+        f"{name} was {flat[0].get(name)} and is {flat[1].get(name)}"
+        for name in sorted({*flat[0], *flat[1]})
+        if flat[0].get(name) != flat[1].get(name)
+    )
+
+
+def _first_line(plan, data, first, epochs):
+    sizes = ", ".join(f"{len(getattr(data, p).y):,} {p}" for p in PARTS)
+    departures = "".join(f"; {text}" for text in data.departures)
+    goes_on = f"goes on at epoch {first} of " if first > 1 else ""
+    return f"{plan}   {goes_on}{epochs} epochs   examples: {sizes}{departures}"
+
+
 def _progress_line(plan, recipe, record, epoch, epochs, left):
-    measure = recipe.task.measure
-    unit = "%" if measure == "error" else " nats"
     numbers = "   ".join(
-        f"{part} {'diverged' if value is None else f'{value:.3f}{unit}'}"
+        f"{part} {_show(record[f'{part}_{recipe.task.measure}'], recipe)}"
         for part in PARTS
-        for value in [record[f"{part}_{measure}"]]
     )
     return (
         f"{plan}   epoch {epoch}/{epochs}   {numbers}   "
         f"{record['seconds']:.0f} s   {duration(left)} left"
     )
+
+
+def _last_line(plan, recipe, result, path):
+    chosen = result["selected"]
+    if chosen is None:
+        return f"{plan}   diverged   {path}"
+    test = _show(chosen[f"test_{recipe.task.measure}"], recipe)
+    return (
+        f"{plan}   test {test} at epoch {chosen['epoch']}, the best on the "
+        f"validation part   {path}"
+    )
+
+
+def _show(value, recipe):
+    """A value of the recipe's measure, for people to read."""
+    if value is None:
+        return "diverged"
+    return f"{value:.3f}{'%' if recipe.task.measure == 'error' else ' nats'}"
 
 
 def duration(seconds: float) -> str:

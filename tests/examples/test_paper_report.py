@@ -1,0 +1,363 @@
+"""The page of results, from results that never ran."""
+
+import json
+import shutil
+
+import matplotlib.image
+import pytest
+
+from examples.paper import checks, claims, figures, report, results
+from examples.paper.recipes import RECIPES
+from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
+from examples.paper.selection import select
+from examples.paper.tables import TABLES
+from examples.paper.training import Plan
+
+
+def write_result(folder, recipe, scheme, seed, values, extra=(), **changes):
+    """A result whose epochs have the given (validation, test) numbers."""
+    plan = Plan(recipe, RECIPES[recipe], scheme, seed, **changes)
+    measure = plan.recipe.task.measure
+    content = {
+        **plan.configuration(),
+        "epochs_planned": plan.recipe.epochs,
+        "epochs_done": len(values),
+        "data": {"train": 20_000, "validation": 6_000, "test": 10_000},
+        "history": {
+            f"train_{measure}": [1.0] * len(values),
+            f"validation_{measure}": [validation for validation, _ in values],
+            f"test_{measure}": [test for _, test in values],
+            "seconds": [2.0] * len(values),
+        },
+        "sessions": [
+            {
+                **{"commit": "abc", "machine": "M", "cores": 2, "python": "3"},
+                **{"keras": "3", "tensorflow": "2", "numpy": "2"},
+            }
+        ],
+    }
+    content["selected"] = select(content["history"], measure)
+    content.update(extra)
+    path = folder / plan.experiment / f"{scheme}-{seed}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+    return path
+
+
+def row(page, title, first):
+    """The cells of a row, in the section with that title."""
+    section = page[page.index(f"## {title}") :].split("\n## ")[0]
+    lines = [li for li in section.splitlines() if li.startswith(f"| {first} |")]
+    return [cell.strip() for cell in lines[0].split("|")[2:-1]], section
+
+
+def test_three_results_give_the_right_table(tmp_path, capsys):
+    finished = [(2.0, 2.5)] * 49
+    write_result(tmp_path, "mnist", "lab", 1, [(1.1, 1.25), *finished])
+    write_result(tmp_path, "mnist", "lab", 2, [*finished, (1.2, 1.15)])
+    write_result(
+        tmp_path, "svhn", "bwn", 1, [(5.0, 4.0)] * 15, sizes={"width": 32}
+    )
+    assert report.main(["--results-dir", str(tmp_path)]) == 0
+    assert "3 results" in capsys.readouterr().out
+    page = (tmp_path / "README.md").read_text()
+
+    cells, section = row(page, "Table 1", "LAB")
+    mark = "<sup>2</sup>"
+    assert cells[:2] == ["1.180", f"**1.20** ± 0.07 (2 runs, 50 epochs) {mark}"]
+    assert cells[2:] == ["10.500", "not run", "2.354", "not run"]
+    sizes = "20,000 train examples instead of {}; 6,000 validation examples "
+    mnist = sizes.format("50,000") + "instead of 10,000"
+    assert f"2. {mnist}\n" in section
+    cells, _ = row(page, "Table 1", "BWN")
+    assert cells[:4] == ["1.310", "not run", "10.510", "not run"]
+    assert cells[5] == "**4.00** (1 run, 15 epochs) <sup>1</sup>"
+    assert (
+        "1. width 32 instead of 64; 15 of the paper's 50 epochs, all before "
+        "the learning rate first falls; not finished: 50 epochs are planned; "
+        "20,000 train examples instead of 598,388; 10,000 test examples "
+        "instead of 26,032\n"
+    ) in section
+
+    cells, section = row(page, "Table 2", "BWN")
+    assert cells[:2] == ["3.119", "not run"]
+    assert cells[2:4] == ["2.743", "**4.00** (1 run, 15 epochs) <sup>1</sup>"]
+    assert "width 32 instead" not in section
+    for scheme in WEIGHT_ONLY:
+        cells, _ = row(page, "Table 4", SCHEMES[scheme].title)
+        assert cells[1::2] == ["not run"] * 4
+    assert "| mnist | LAB | 2 | 50 of 50 | 50 | 1.20 | 1.15 |" in page
+    assert "![Figure 1: convergence of LAB](figures/convergence.png)" in page
+    for figure in ("convergence", "width"):
+        picture = matplotlib.image.imread(
+            tmp_path / "figures" / f"{figure}.png"
+        )
+        assert picture.std() > 0.05
+
+
+def test_a_study_shows_networks_of_one_size(tmp_path):
+    """Not the 512 cells of Table 3 in one column and 128 in the others."""
+    for scheme in ("lab", "bwn"):
+        for steps in (10, 50, 100):
+            sizes = {"cells": 128, "steps": steps}
+            args = (tmp_path, "war_and_peace", scheme, 1, [(2.0, 2.0)])
+            write_result(*args, sizes=sizes)
+    runs = results.load(tmp_path)
+    shown = results.shown_sizes(runs, TABLES["table3"])
+    assert shown[0] == {"cells": 128, "steps": 100}
+    for scheme in ("lab", "bwn"):
+        write_result(tmp_path, "war_and_peace", scheme, 1, [(1.5, 1.4)])
+    runs = results.load(tmp_path)
+    shown = results.shown_sizes(runs, TABLES["table3"])
+    assert shown[0] == {"cells": 512, "steps": 100}
+    shown = results.shown_sizes(runs, TABLES["table4"])
+    assert [size["cells"] for size in shown] == [128] * 4
+    assert [size["steps"] for size in shown] == [10, 50, 100, 150]
+    shown = results.shown_sizes(runs, TABLES["table3"])
+    assert shown[1] == {"cells": 512, "steps": 100}
+
+
+def test_an_unfinished_seed_is_left_out_of_the_mean(tmp_path):
+    write_result(tmp_path, "mnist", "lab", 1, [(1.0, 1.0)] * 50)
+    write_result(tmp_path, "mnist", "lab", 2, [(9.0, 9.0)] * 3)
+    runs = results.load(tmp_path)
+    cell = results.find(runs, "mnist", "lab", {"width": 2048})
+    assert (cell.mean, cell.epochs, len(cell.runs)) == (1.0, 50, 1)
+    page = report.build_page(runs, {})
+    _, section = row(page, "Table 1", "LAB")
+    assert "; 1 more run with fewer epochs left out\n" in section
+
+
+def test_more_epochs_than_the_papers_do_not_count(tmp_path):
+    for seed in (1, 2, 3):
+        write_result(tmp_path, "mnist", "lab", seed, [(1.2, 1.2)] * 50)
+    write_result(tmp_path, "mnist", "lab", 4, [(1.2, 1.2)] * 50 + [(0.9, 0.9)])
+    runs = results.load(tmp_path)
+    cell = results.find(runs, "mnist", "lab", {"width": 2048})
+    assert (cell.values, cell.epochs) == ([1.2] * 4, 50)
+
+
+def test_a_note_says_what_each_run_departs_in(tmp_path):
+    """Not what the first one does, for all of them."""
+    finished = [(1.0, 1.0)] * 50
+    sizes = {"train": 50_000, "validation": 10_000, "test": 10_000}
+    whole = {"data": sizes, "departures": ["an old file"], "note": "mine"}
+    part = {"data": {**sizes, "test": 500}, "departures": ["an old file"]}
+    write_result(tmp_path, "mnist", "lab", 1, finished, whole)
+    write_result(tmp_path, "mnist", "lab", 2, [*finished[1:], (None, 1)], part)
+    _, section = row(
+        report.build_page(results.load(tmp_path), {}), "Table 1", "LAB"
+    )
+    assert (
+        "1. an old file; seed 1: mine; seed 2: 500 test examples instead of "
+        "10,000, diverged in 1 of its epochs\n"
+    ) in section
+
+
+def test_a_run_that_diverged_is_called_so(tmp_path):
+    write_result(tmp_path, "war_and_peace", "bnn", 1, [(None, None)] * 3)
+    page = report.build_page(results.load(tmp_path), {})
+    cells, _ = row(page, "Table 3", "BNN")
+    assert cells[1].startswith("diverged")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"learning_rate": 0.5},
+        {"scheme": "bwm"},
+        {"seed": 2},
+        {"sizes": {}},
+        {"data": {}},
+        {"sessions": []},
+        {"sessions": [{}]},
+        {"epochs_done": 3},
+        {"epochs_planned": None},
+        {"history": {}},
+        {"history": None},
+    ],
+)
+def test_a_result_that_contradicts_itself_is_named(tmp_path, change, capsys):
+    write_result(tmp_path, "mnist", "lab", 1, [(1.0, 1.0)] * 2, change)
+    assert report.main(["--results-dir", str(tmp_path)]) == 1
+    assert "lab-1.json is not a result" in capsys.readouterr().err
+
+
+def test_a_copy_of_a_result_does_not_count_as_another(tmp_path, capsys):
+    path = write_result(tmp_path, "mnist", "lab", 1, [(1.0, 1.0)] * 2)
+    shutil.copytree(path.parent, tmp_path / "copy")
+    assert report.main(["--results-dir", str(tmp_path)]) == 1
+    assert "it is that of mnist lab-1" in capsys.readouterr().err
+
+
+def test_what_is_selected_is_worked_out_anew(tmp_path):
+    wrong = {"selected": {"epoch": 1, "validation_error": 0, "test_error": 0}}
+    write_result(tmp_path, "mnist", "lab", 1, [(1.0, 1.5)] * 2, wrong)
+    page = report.build_page(results.load(tmp_path), {})
+    assert "| mnist | LAB | 1 | 2 of 50 | 2 | 1.00 | 1.50 |" in page
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "{}", "5", "null", "[]", '{"recipe": "x"}']
+)
+def test_a_file_that_is_no_result_is_named(tmp_path, text, capsys):
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "lab-1.json").write_text(text)
+    assert report.main(["--results-dir", str(tmp_path)]) == 1
+    assert "lab-1.json" in capsys.readouterr().err
+    assert not (tmp_path / "README.md").exists()
+
+
+def verdict(folder, start):
+    (claim,) = [c for c in claims.CLAIMS if c.text.startswith(start)]
+    return checks.decide(claim.check, results.load(folder))
+
+
+def test_a_claim_is_decided_by_the_results(tmp_path):
+    best = "MNIST: of the networks with binary weights LAB"
+    assert verdict(tmp_path, best)[0] == "not run"
+    for scheme in ("bwn", "binary_connect"):
+        write_result(tmp_path, "mnist", scheme, 1, [(3.0, 3.0)] * 4)
+    for error, expected in ((2.0, "agrees"), (2.9, "open"), (4.0, "does not")):
+        # Two epochs more than the others had, which do not count.
+        values = [(error, error)] * 4 + [(0.1, 0.1)] * 2
+        write_result(tmp_path, "mnist", "lab", 1, values)
+        assert verdict(tmp_path, best)[0] == expected
+        assert (
+            f"LAB {error:.2f} (4 epochs, 1 run each, not finished)"
+            in verdict(tmp_path, best)[1]
+        )
+
+
+def test_claims_on_texts_compare_nats(tmp_path):
+    for scheme, loss in (("full_precision", 1.6), ("bwn", 1.65), ("lab", 1.69)):
+        write_result(tmp_path, "war_and_peace", scheme, 1, [(loss, loss)])
+    close = "War and Peace, 100 steps: BWN and LAB"
+    assert verdict(tmp_path, close)[0] == "agrees"
+    write_result(tmp_path, "war_and_peace", "lab", 1, [(1.71, 1.71)])
+    assert verdict(tmp_path, close)[0] == "does not"
+    write_result(tmp_path, "war_and_peace", "binary_connect", 1, [(3.0, 2.9)])
+    fails = "War and Peace, 100 steps: BinaryConnect fails"
+    assert verdict(tmp_path, fails)[0] == "agrees"
+
+
+TEXT = "war_and_peace"
+
+
+def test_close_to_full_precision_is_not_far_below_it(tmp_path):
+    for scheme in ("full_precision", "bwn", "lab"):
+        write_result(tmp_path, TEXT, scheme, 1, [(1.6, 1.6)])
+    write_result(tmp_path, TEXT, "lab", 1, [(1.3, 1.3)])
+    close = "War and Peace, 100 steps: BWN and LAB"
+    assert verdict(tmp_path, close)[0] == "does not"
+
+
+def test_what_fails_where_full_precision_fails_too_is_open(tmp_path):
+    write_result(tmp_path, TEXT, "binary_connect", 1, [(3.8, 3.8)])
+    fails = "War and Peace, 100 steps: BinaryConnect fails"
+    assert verdict(tmp_path, fails)[0] == "not run"
+    write_result(tmp_path, TEXT, "full_precision", 1, [(3.2, 3.2)])
+    found, numbers = verdict(tmp_path, fails)
+    assert found == "open" and "(1 epoch, 1 run each, not finished)" in numbers
+
+
+def test_to_diverge_is_to_fail(tmp_path):
+    for scheme in ("full_precision", "bwn", "lab"):
+        write_result(tmp_path, TEXT, scheme, 1, [(1.6, 1.6)])
+    write_result(tmp_path, TEXT, "binary_connect", 1, [(None, None)])
+    fails = "War and Peace, 100 steps: BinaryConnect fails"
+    found, numbers = verdict(tmp_path, fails)
+    assert found == "agrees" and "BinaryConnect diverged" in numbers
+    # One good seed does not make up for another that diverged.
+    write_result(tmp_path, TEXT, "lab", 2, [(None, None)])
+    close = "War and Peace, 100 steps: BWN and LAB"
+    found, numbers = verdict(tmp_path, close)
+    assert found == "does not" and "LAB 1.600 and 1 diverged" in numbers
+    best = "The texts: of the networks with binary weights"
+    assert verdict(tmp_path, best)[0] == "does not"
+
+
+def test_runs_of_different_data_are_not_compared(tmp_path):
+    other = {"data": {"train": 9, "validation": 9, "test": 9}}
+    write_result(tmp_path, "mnist", "full_precision", 1, [(3.0, 3.0)])
+    write_result(tmp_path, "mnist", "lab", 1, [(1.0, 1.0)], other)
+    found = verdict(tmp_path, "MNIST: LAB is even better")
+    assert found == ("open", "the runs are not of the same data")
+
+
+def test_of_two_networks_a_third_does_not_matter(tmp_path):
+    for scheme, error in (("binary_connect", 9), ("bwn", 8), ("lab", 12)):
+        write_result(tmp_path, "cifar10", scheme, 1, [(error, error)])
+    slightly = "CIFAR-10: LAB is slightly outperformed"
+    assert verdict(tmp_path, slightly)[0] == "agrees"
+
+
+def test_single_cross_entropies_may_be_luck(tmp_path):
+    best = "The texts: of the networks with binary weights"
+    write_result(tmp_path, TEXT, "binary_connect", 1, [(3.0, 3.0)])
+    write_result(tmp_path, TEXT, "bwn", 1, [(1.6, 1.6)])
+    for lab, expected in ((1.58, "open"), (1.55, "agrees"), (1.65, "does not")):
+        write_result(tmp_path, TEXT, "lab", 1, [(lab, lab)])
+        found, numbers = verdict(tmp_path, best)
+        assert found == expected
+        assert numbers.startswith(f"War and Peace: {expected}, BinaryConnect")
+    # Seeds that agree to 0.001 tell 0.02 apart.
+    for seed in (1, 2):
+        for scheme, value in (("bwn", 1.6), ("lab", 1.58)):
+            value += 0.001 * seed
+            write_result(tmp_path, TEXT, scheme, seed, [(value, value)])
+    assert verdict(tmp_path, best)[0] == "agrees"
+
+
+def test_studies_are_judged_by_the_columns_that_ran(tmp_path):
+    def write(steps, **losses):
+        for scheme, loss in losses.items():
+            size = {"steps": steps, "cells": 128}
+            rms = 1e6 if (scheme, steps) == ("binary_connect", 100) else 1e-3
+            gradient = {"recurrent_gradient": {"rms": rms, "not_finite": 0}}
+            args = (tmp_path, TEXT, scheme, 1, [(loss, loss)], gradient)
+            write_result(*args, sizes=size)
+
+    grows = "War and Peace: with more steps binarization costs"
+    better = "War and Peace: with more steps all but"
+    write(10, full_precision=1.6, binary_connect=1.6, bwn=1.6, lab=1.6)
+    assert verdict(tmp_path, grows)[0] == "not run"
+    write(100, full_precision=1.3, binary_connect=3.0, bwn=1.4, lab=1.4)
+    assert verdict(tmp_path, grows)[0] == "agrees"
+    assert verdict(tmp_path, better)[0] == "agrees"
+    close = "War and Peace, 10 steps: all are close"
+    assert verdict(tmp_path, close)[0] == "agrees"
+    fails = "War and Peace, from 50 steps on"
+    found, numbers = verdict(tmp_path, fails)
+    assert found == "agrees" and numbers.startswith("TS = 100: agrees")
+    for steps in ("10 steps: all have similar", "100 steps: BinaryConnect's"):
+        found, numbers = verdict(tmp_path, f"War and Peace, {steps}")
+        assert found == "agrees", numbers
+    write(150, full_precision=1.7, lab=1.5, bwn=1.5)
+    assert verdict(tmp_path, grows)[0] == "does not"
+    assert verdict(tmp_path, better)[0] == "does not"
+
+
+def test_our_own_limits_are_those_of_the_issue(tmp_path):
+    ours = "Our own limits. MNIST"
+    for scheme, error in zip(WEIGHT_ONLY, (1.59, 1.55, 1.6, 1.3)):
+        write_result(tmp_path, "mnist", scheme, 1, [(error, error)])
+    assert verdict(tmp_path, ours)[0] == "agrees"
+    write_result(tmp_path, "mnist", "lab", 1, [(1.31, 1.31)])
+    assert verdict(tmp_path, ours)[0] == "does not"
+
+
+def test_the_page_in_the_repository_is_that_of_its_results():
+    folder = report.ROOT / "results" / "paper"
+    if not folder.is_dir():
+        pytest.skip("results/paper is not here")
+    runs = results.load(folder)
+    drawn = {
+        drawing.name: f"figures/{drawing.name}.png"
+        for drawings in figures.OF_TABLE.values()
+        for drawing in drawings
+        if drawing.draw(runs) is not None
+    }
+    assert (folder / "README.md").read_text() == report.build_page(runs, drawn)
+    for file in drawn.values():
+        assert (folder / file).is_file()
