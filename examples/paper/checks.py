@@ -180,9 +180,9 @@ def in_each(checks: Mapping[str, Check]) -> Check:
         verdict = next(
             (v for v in (DIFFERS, OPEN, AGREES) if v in verdicts), NOT_RUN
         )
-        return verdict, "; ".join(
-            f"{title}: {verdict}, {numbers}"
-            for title, (verdict, numbers) in ran.items()
+        return verdict, "<br>".join(
+            f"{title}: {each}, {numbers}"
+            for title, (each, numbers) in ran.items()
         )
 
     return check
@@ -220,8 +220,7 @@ def cost_changes(table: str, scheme: str, sign: int) -> Check:
             for cost, (title, _) in zip(costs, ends)
         )
         return _verdict(sign * change, noise), (
-            f"{SCHEMES[scheme].title} costs {numbers}; change "
-            f"{change:.{decimals}f} ± {noise:.{decimals}f}"
+            f"{numbers}; change {change:.{decimals}f} ± {noise:.{decimals}f}"
         )
 
     return check
@@ -234,7 +233,10 @@ def falls(table: str, scheme: str) -> Check:
         ends = _first_and_last(runs, table, (scheme,))
         cells = [cells[scheme] for _, cells in ends]
         lead = _score(cells[0]) - _score(cells[1])
-        numbers = " and ".join(f"{t}: {_show(cells)}" for t, cells in ends)
+        numbers = ", ".join(
+            f"{_number(cell)} at {title}"
+            for cell, (title, _) in zip(cells, ends)
+        )
         return _verdict(lead, _noise(*cells)), numbers
 
     return check

@@ -30,8 +30,9 @@ LEGEND = f"""\
 *Open*: the difference is smaller than twice its standard error. That of an
 error is what the size of the test set gives and, with several seeds, no less
 than what their spread gives. That of a cross-entropy is what the spread of
-seeds gives; of a single run it is not known, and taken to be {checks.ONE_RUN}
-nats. So *agrees* and *does not* of single runs leave out the luck of a seed."""
+seeds gives; of a single run it is unknown, and taken to be
+{checks.ONE_RUN} nats. So *agrees* and *does not* of single runs leave out the
+luck of a seed."""
 
 BINARY = ("binary_connect", "bwn", "lab")
 SIGNS = ("bnn", "xnor", "lab2")

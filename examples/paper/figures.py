@@ -20,6 +20,9 @@ STYLE = {
     "lab": "C3o-.",
 }
 
+# Of one legend for two panels: inside there may be curves anywhere.
+LEGEND = "outside upper center"
+
 
 @dataclasses.dataclass(frozen=True)
 class Drawing:
@@ -104,7 +107,7 @@ def _study(runs, name, size_name, label, ylabel):
     table = TABLES[name]
     sizes = shown_sizes(runs, table)
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    paper, ours = figure.subplots(1, 2, sharey=True)
+    paper, ours = figure.subplots(1, 2, sharex=True, sharey=True)
     points = 0
     for scheme in table.schemes:
         at = [size[size_name] for size in sizes]
@@ -125,7 +128,6 @@ def _study(runs, name, size_name, label, ylabel):
                 [cell.spread or np.nan for _, cell in cells],
                 fmt=STYLE[scheme],
                 capsize=3,
-                label=title,
             )
     if not points:
         return None
@@ -133,10 +135,9 @@ def _study(runs, name, size_name, label, ylabel):
     ours.set(title="ours (see the table's notes)")
     for axes in (paper, ours):
         axes.set(xlabel=label, ylabel=ylabel)
-        axes.margins(x=0.06)
         axes.set_xticks(sorted({size[size_name] for size in sizes}))
         axes.grid(alpha=0.3)
-        axes.legend()
+    figure.legend(handles=list(paper.lines), loc=LEGEND, ncols=4)
     return figure
 
 
@@ -187,8 +188,7 @@ def gradients(runs):
         axes.set_ylabel("share of the weights (%)")
         axes.grid(alpha=0.3)
     lines = max((axes.lines for axes in panels), key=len)
-    # Outside, as gradients that explode may be anywhere inside.
-    figure.legend(handles=list(lines), loc="outside upper center", ncols=4)
+    figure.legend(handles=list(lines), loc=LEGEND, ncols=4)
     if seen:
         panels[0].set_xlim(min(seen) / 3, max(seen) * 3)
     return figure
