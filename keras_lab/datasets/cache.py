@@ -43,16 +43,21 @@ def cached(
     key = json.dumps([VERSION, name, digests(sources)], sort_keys=True)
     key = hashlib.sha256(key.encode()).hexdigest()[:16]
     entry = folder / "preprocessed" / f"{name}-{key}"
-    arrays = _read(entry) if entry.is_dir() else None
+    arrays = None
+    if entry.is_dir():
+        try:
+            arrays = _read(entry)
+        except (OSError, ValueError, EOFError) as error:
+            print(f"damaged: {entry} ({error})", file=sys.stderr, flush=True)
+            shutil.rmtree(entry, ignore_errors=True)
     if arrays is None:
         print(f"preprocessing {name}, once", file=sys.stderr, flush=True)
         arrays = make()
         try:
             _write(entry, arrays)
+            arrays = _read(entry)
         except OSError as error:
             print(f"not kept: {error}", file=sys.stderr, flush=True)
-            return arrays
-        arrays = _read(entry) or arrays
     return arrays
 
 
@@ -61,24 +66,19 @@ SHAPES = "shapes.json"
 
 
 def _read(entry):
-    """The arrays of an entry; `None` if it is damaged."""
-    try:
-        shapes = json.loads((entry / SHAPES).read_text())
-        arrays = {
-            name: np.load(entry / f"{name}.npy", mmap_mode="r")
-            for name in shapes
-        }
-        found = {name: list(array.shape) for name, array in arrays.items()}
-        if found != shapes:
-            raise ValueError(f"it holds {found}, not {shapes}")
-    except (OSError, ValueError, EOFError) as error:
-        print(f"damaged: {entry} ({error})", file=sys.stderr, flush=True)
-        return None
+    """The arrays of an entry; an error if it is damaged."""
+    shapes = json.loads((entry / SHAPES).read_text())
+    arrays = {
+        name: np.load(entry / f"{name}.npy", mmap_mode="r") for name in shapes
+    }
+    found = {name: list(array.shape) for name, array in arrays.items()}
+    if found != shapes:
+        raise ValueError(f"it holds {found}, not {shapes}")
     return arrays
 
 
 def _write(entry, arrays):
-    """Writes all arrays or none, in the place of what is there."""
+    """Writes all arrays or none."""
     partial = entry.with_name(f".{entry.name}.{os.getpid()}.part")
     try:
         partial.mkdir(parents=True)
@@ -86,8 +86,7 @@ def _write(entry, arrays):
             np.save(partial / f"{name}.npy", array)
         shapes = {name: array.shape for name, array in arrays.items()}
         (partial / SHAPES).write_text(json.dumps(shapes))
-        if entry.is_dir():
-            shutil.rmtree(entry)
-        os.replace(partial, entry)
+        if not entry.is_dir():  # Another process may have been faster.
+            os.replace(partial, entry)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
