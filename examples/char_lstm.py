@@ -34,6 +34,7 @@ def character_lstm(
     kernel_quantizer: str | None = "lab",
     input_quantizer: str | None = None,
     activation: str = "tanh",
+    clip: float | None = None,
 ) -> keras.Model:
     """The paper's model: bytes in, logits of the next byte out.
 
@@ -45,7 +46,17 @@ def character_lstm(
         cells: The width of the LSTM.
         kernel_quantizer, input_quantizer: As in `keras_lab.BinaryLSTM`.
         activation: `"tanh"`, or `"sign"` for h = σ(o)·sign(c).
+        clip: The largest absolute value of an entry of a kernel, those of the
+            softmax layer and in full precision included. If `None`, latent
+            weights are clipped at 1 and others are not.
     """
+    constraint = (
+        None if clip is None else keras_lab.constraints.WeightClip(clip)
+    )
+    clipped = {}
+    if constraint:
+        names = ("kernel_constraint", "recurrent_constraint")
+        clipped = dict.fromkeys(names, constraint)
     uniform = {"minval": -0.08, "maxval": 0.08}
     layers = [
         keras.Input((None,), dtype="uint8"),
@@ -59,11 +70,13 @@ def character_lstm(
             return_sequences=True,
             kernel_initializer=keras.initializers.RandomUniform(**uniform),
             recurrent_initializer=keras.initializers.RandomUniform(**uniform),
+            **clipped,
             name="lstm",
         ),
         keras.layers.Dense(
             characters,
             kernel_initializer=keras.initializers.RandomUniform(**uniform),
+            kernel_constraint=constraint,
             name="softmax",
         ),
     ]

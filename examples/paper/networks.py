@@ -100,7 +100,8 @@ def character_lstm(parts: Parts, classes: int, cells: int) -> keras.Model:
 
     Where activations are binarized it is the hidden state, as it enters the
     recurrent product; in the authors' code it is the cell's output,
-    h = σ(o)·sign(c). Their softmax layer starts from other weights, too.
+    h = σ(o)·sign(c). Their softmax layer starts from other weights, too, and
+    only binary weights are clipped; the paper clips all.
     """
     code, sign = parts.follow == "code", parts.scheme.input_quantizer
     model = char_lstm.character_lstm(
@@ -109,6 +110,7 @@ def character_lstm(parts: Parts, classes: int, cells: int) -> keras.Model:
         parts.scheme.kernel_quantizer,
         input_quantizer=None if code else sign,
         activation="sign" if code and sign else "tanh",
+        clip=None if code else 1.0,
     )
     if code:
         kernel = model.get_layer("softmax").kernel

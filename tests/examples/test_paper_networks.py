@@ -8,7 +8,7 @@ import pytest
 
 from examples.paper.networks import Parts, StdBatchNormalization
 from examples.paper.recipes import RECIPES
-from examples.paper.schemes import SCHEMES
+from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
 from keras_lab.binary_weight import binary_weights
 
 
@@ -111,6 +111,22 @@ def test_the_authors_softmax_starts_from_a_narrow_normal():
     kernel = model.get_layer("softmax").kernel.numpy()
     assert kernel.std() == pytest.approx(0.01, rel=0.02)
     assert np.abs(kernel).max() > 0.03
+
+
+@pytest.mark.parametrize("scheme", WEIGHT_ONLY)
+@pytest.mark.parametrize("follow", ["paper", "code"])
+def test_of_the_lstm_the_paper_clips_all_weights(scheme, follow):
+    model = RECIPES["war_and_peace"].build(SCHEMES[scheme], 5, follow, cells=4)
+    cell = model.get_layer("lstm").cell
+    softmax = model.get_layer("softmax")
+    kernels = (cell.kernel, cell.recurrent_kernel, softmax.kernel)
+    for kernel in kernels:
+        kernel.assign(2 * np.ones(kernel.shape))
+    model.train_on_batch(np.zeros((2, 3)), np.zeros((2, 3)))
+    largest = [np.abs(kernel.numpy()).max() for kernel in kernels]
+    binary = scheme != "full_precision"
+    clipped = [follow == "paper" or binary] * 2 + [follow == "paper"]
+    assert [value == 1 for value in largest] == clipped
 
 
 def test_the_lstms_gradients_are_clipped_entry_by_entry():
