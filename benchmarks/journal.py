@@ -39,7 +39,9 @@ class Journal:
         try:
             lock(self.path)
         except InUse as error:
-            raise JournalError(str(error)) from None
+            raise JournalError(
+                f"{error} Wait for it, or name another file."
+            ) from None
         # As it will be read again: JSON has no tuples.
         configuration = json.loads(json.dumps(configuration))
         self.content = {

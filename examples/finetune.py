@@ -115,6 +115,10 @@ class Run:
         self.epochs_saved = 0
 
     def __call__(self):
+        with checkpoints.kept(self.path):
+            self._run()
+
+    def _run(self):
         before = self._previous()
         self._build()
         if before is None:

@@ -5,14 +5,16 @@ it holds every variable of the model and its optimizer, and the same result, so
 that the two cannot disagree. Each is written as a whole or not at all.
 """
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import keras
 import numpy as np
 
-from examples.locks import InUse, lock
+from examples.locks import InUse, locked
 from examples.records import write_json
 from keras_lab.files import replacing
 
@@ -25,6 +27,23 @@ class Finished(RunError):
     """The result of a run is there."""
 
 
+@contextlib.contextmanager
+def kept(path: Path) -> Iterator[None]:
+    """Keeps a result to this process as long as the context lasts.
+
+    Raises:
+        RunError: If another process has it, or if it cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path))
+        except InUse as error:
+            raise RunError(f"{error} Wait for it.") from None
+        except OSError as error:
+            raise RunError(f"{path} cannot be written: {error}") from error
+        yield
+
+
 def previous(
     path: Path,
     configuration: dict,
@@ -32,8 +51,6 @@ def previous(
     option: str = "--results-dir",
 ) -> dict | None:
     """The result to go on from, or `None` if there is nothing yet.
-
-    From now on the result is this process's.
 
     Args:
         path: Of the result.
@@ -43,48 +60,53 @@ def previous(
 
     Raises:
         Finished: If they are done.
-        RunError: If the result cannot be continued, or not be written.
+        RunError: If the result cannot be continued.
     """
-    try:
-        lock(path)
-    except InUse as error:
-        raise RunError(str(error)) from None
-    except OSError as error:
-        raise RunError(f"{path} cannot be written: {error}") from error
     checkpoint = _checkpoint(path)
-    written = _read_result(path) if path.is_file() else None
-    kept = _read_checkpoint(checkpoint) if checkpoint.is_file() else None
-    # The last session may have ended between the two files.
-    behind = kept and (
-        written is None or written["epochs_done"] < kept["epochs_done"]
-    )
-    result = kept if behind else written
-    if result is None:
-        return None
-    for name, value in configuration.items():
-        if result.get(name) != value:
-            raise RunError(
-                f"{path} was made with {name}={result.get(name)!r}, not "
-                f"{value!r}. Delete it and its checkpoint to start anew, or "
-                f"name another {option}."
+    anew = f"Delete {path.name} and {checkpoint.name} to start anew"
+
+    def check(result):
+        for name, value in configuration.items():
+            if result.get(name) != value:
+                raise RunError(
+                    f"{path} was made with {name}={result.get(name)!r}, not "
+                    f"{value!r}. {anew}, or name another {option}."
+                )
+
+    def check_unfinished(result):
+        if result["epochs_done"] >= epochs:
+            raise Finished(
+                f"{path} is finished and is not overwritten: "
+                f"{result['epochs_done']} epochs are done, {epochs} were asked "
+                f"for. For another run name another --seed or {option}."
             )
-    done = result["epochs_done"]
-    if behind:
-        write_json(path, result)
-    if done >= epochs:
-        raise Finished(
-            f"{path} is finished and is not overwritten: {done} epochs are "
-            f"done, {epochs} were asked for. For another run name another "
-            f"--seed or {option}."
-        )
-    if kept is None or kept["epochs_done"] < done:
-        why = "is not there" if kept is None else "is older"
+
+    written = None
+    if path.is_file():
+        written = _read_result(path)
+        check(written)
+        check_unfinished(written)
+    if not checkpoint.is_file():
+        if written is None:
+            return None
         raise RunError(
-            f"{path} has {done} of {epochs} epochs, but its checkpoint "
-            f"{checkpoint.name} {why}: it cannot be continued. Delete it to "
-            "start anew."
+            f"{path} has {written['epochs_done']} of {epochs} epochs, but its "
+            f"checkpoint {checkpoint.name} is not there: it cannot be "
+            f"continued. {anew}."
         )
-    return result
+    saved = _read_checkpoint(checkpoint)
+    if written is None or written["epochs_done"] < saved["epochs_done"]:
+        # The last session ended between the two files.
+        check(saved)
+        write_json(path, saved)
+        check_unfinished(saved)
+        return saved
+    if written.get("history") != saved["history"]:
+        raise RunError(
+            f"{path} and {checkpoint.name} are not of the same run: it cannot "
+            f"be continued. {anew}."
+        )
+    return written
 
 
 def save(path: Path, model: keras.Model, result: dict) -> None:
@@ -126,7 +148,8 @@ def _read_result(path):
     except (ValueError, TypeError, KeyError) as error:
         raise RunError(
             f"{path} is not a result ({type(error).__name__}: {error}). "
-            "Delete it to start anew."
+            "Delete it: the run then goes on from its checkpoint, or starts "
+            "anew where there is none."
         ) from error
     return result
 

@@ -27,17 +27,32 @@ def format_claims(runs: list[Run]) -> list[str]:
 
 
 LEGEND = f"""\
-*Open*: the difference is smaller than twice its standard error. That of an
-error is what the size of the test set gives and, with several seeds, no less
-than what their spread gives. That of a cross-entropy is what the spread of
-seeds gives; of a single run it is unknown, and taken to be
-{checks.ONE_RUN} nats. So *agrees* and *does not* of single runs leave out the
-luck of a seed."""
+*Open*: the difference is no larger than twice its standard error, which stands
+after the ± here; or there is nothing to compare with, as where full precision
+diverged, or runs are of different data. The standard error of an error is what
+the size of the test set gives and, with several seeds, their spread: of single
+runs it leaves out the luck of a seed. That of a cross-entropy is what the
+spread of seeds gives, but at least {checks.ONE_RUN} nats a run, a guess. A
+limit, of 2.5 nats say, is taken as it is. *So far*: some have not run.
+*Reduced*: network or data are not those of the paper, see the notes of the
+tables."""
 
 BINARY = ("binary_connect", "bwn", "lab")
 SIGNS = ("bnn", "xnor", "lab2")
 FAILURE = 2.5
 CLOSE = 0.1
+MUCH = 10
+
+
+def are_similar(sizes):
+    """Whether gradients differ by less than a factor."""
+    return max(sizes.values()) < MUCH * min(sizes.values())
+
+
+def have_exploded(sizes):
+    """Whether BinaryConnect's gradients are larger by a factor."""
+    others = [sizes[scheme] for scheme in sizes if scheme != "binary_connect"]
+    return sizes["binary_connect"] > MUCH * max(others)
 
 
 def columns(table, but=()):
@@ -67,7 +82,8 @@ CLAIMS = (
         checks.lowest("table1", "MNIST", "lab", ("full_precision", "lab")),
     ),
     Claim(
-        "CIFAR-10: LAB is slightly outperformed by BinaryConnect",
+        "CIFAR-10: LAB is outperformed by BinaryConnect (slightly, in the "
+        "paper)",
         checks.lowest(
             "table1", "CIFAR-10", "binary_connect", ("binary_connect", "lab")
         ),
@@ -101,6 +117,10 @@ CLAIMS = (
         f"War and Peace, 100 steps: BinaryConnect fails, above {FAILURE} nats "
         "(Table 3)",
         checks.fails("table3", "War and Peace", "binary_connect", FAILURE),
+    ),
+    Claim(
+        f"Linux Kernel: BinaryConnect fails, above {FAILURE} nats",
+        checks.fails("table3", "Linux Kernel", "binary_connect", FAILURE),
     ),
     Claim(
         f"War and Peace, 100 steps: BWN and LAB are within {CLOSE} nats of "
@@ -163,19 +183,13 @@ CLAIMS = (
     ),
     Claim(
         "War and Peace, 10 steps: all have similar gradients (Figure 2; within "
-        "a factor of 10)",
-        checks.gradients_apart(
-            *("table4", "TS = 10", "binary_connect"),
-            *(("full_precision", "bwn", "lab"), 10, False),
-        ),
+        f"a factor of {MUCH})",
+        checks.gradients("table4", "TS = 10", WEIGHT_ONLY, are_similar),
     ),
     Claim(
         "War and Peace, 100 steps: BinaryConnect's gradients are much higher "
-        "than the others' (Figure 2; by a factor of 10)",
-        checks.gradients_apart(
-            *("table4", "TS = 100", "binary_connect"),
-            *(("full_precision", "bwn", "lab"), 10, True),
-        ),
+        f"than the others' (Figure 2; by a factor of {MUCH})",
+        checks.gradients("table4", "TS = 100", WEIGHT_ONLY, have_exploded),
     ),
     Claim(
         "Not in the paper. MNIST without batch norm: LAB has the lowest error "
@@ -212,8 +226,8 @@ it has between BinaryConnect, BWN and LAB, on MNIST, CIFAR-10 and SVHN, none
 reaches two standard errors, if two networks' errors are taken as independent.
 
 α is put to the test where nothing normalizes: in the LSTM (Tables 3 and 4),
-where the paper's differences are large, and in the MLP without batch norm,
-which the paper did not run and this page adds. There BinaryConnect's weights
-are ±1, so that each layer multiplies the signal by about the root of its width;
-BWN and LAB scale it back. BWN and LAB differ only in how much each weight
-counts in the average that is α."""
+where in the paper BinaryConnect falls far behind, and in the MLP without batch
+norm, which the paper did not run and this page adds. There BinaryConnect's
+weights are ±1, so that each layer multiplies the signal by about the root of
+its width; BWN and LAB scale it back. BWN and LAB differ only in how much each
+weight counts in the average that is α."""

@@ -1,7 +1,6 @@
 """The figures of the page of results."""
 
 import dataclasses
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from matplotlib.ticker import LogLocator
 from examples.paper.results import Run, find, shown_sizes
 from examples.paper.schemes import SCHEMES
 from examples.paper.tables import TABLES
+from keras_lab.files import replacing
 
 STYLE = {
     "full_precision": "ks-",
@@ -50,22 +50,18 @@ def draw_all(runs: list[Run], folder: Path) -> dict[str, str]:
 
 def _write(figure, path):
     path.parent.mkdir(exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with replacing(path) as partial:
         # Without a date: the same results give the same file.
         figure.savefig(
             partial, format="png", dpi=120, metadata={"Software": None}
         )
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def convergence(runs):
     """Figure 1: error of LAB by epoch, on each data set."""
     table = TABLES["table1"]
     found = [
-        (column, find(runs, column.recipe, "lab", sizes))
+        (column, find(runs, column, "lab", sizes))
         for column, sizes in zip(table.columns, shown_sizes(runs, table))
     ]
     found = [(column, cell.runs[0]) for column, cell in found if cell]
@@ -115,7 +111,7 @@ def _study(runs, name, size_name, label, ylabel):
         title = SCHEMES[scheme].title
         paper.plot(at, printed, STYLE[scheme], label=title)
         cells = [
-            (x, find(runs, column.recipe, scheme, size))
+            (x, find(runs, column, scheme, size))
             for x, column, size in zip(at, table.columns, sizes)
         ]
         cells = [(x, cell) for x, cell in cells if cell and cell.values]
@@ -158,40 +154,52 @@ def gradients(runs):
     found = {}
     for column, sizes in zip(table.columns, shown_sizes(runs, table)):
         if sizes["steps"] in (10, 100):
-            cells = {s: find(runs, column.recipe, s, sizes) for s in STYLE}
-            found[column.title] = {
-                scheme: cell.runs[0].recurrent_gradient
-                for scheme, cell in cells.items()
+            cells = [find(runs, column, s, sizes) for s in STYLE]
+            found[column.title] = [
+                cell.runs[0]
+                for cell in cells
                 if cell and "recurrent_gradient" in cell.runs[0].content
-            }
+            ]
     if not any(found.values()):
         return None
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
-    seen = []
-    for axes, (title, schemes) in zip(panels, found.items()):
-        for scheme, gradient in schemes.items():
+    seen, lines = [], {}
+    for axes, (title, of_panel) in zip(panels, found.items()):
+        for run in of_panel:
+            gradient = run.recurrent_gradient
             counts = np.array(gradient["counts"])
             outside = ("below", "above", "not_finite")
             total = counts.sum() + sum(gradient[name] for name in outside)
             edges = np.linspace(*gradient["log10_range"], len(counts) + 1)
             sizes = 10 ** ((edges[1:] + edges[:-1]) / 2)
             seen += sizes[counts > 0.001 * total].tolist()
-            axes.plot(
+            (lines[run.scheme],) = axes.plot(
                 sizes,
                 100 * counts / total,
-                STYLE[scheme],
+                STYLE[run.scheme],
                 markersize=3,
-                label=SCHEMES[scheme].title,
+                label=SCHEMES[run.scheme].title,
             )
-        axes.set(title=title, xscale="log", xlabel="|∂ℓ/∂ŵ|, recurrent weights")
+        epochs = {run.epochs_done for run in of_panel}
+        after = f", after {_range(epochs)} epochs" if epochs else ""
+        axes.set(
+            title=title + after,
+            xscale="log",
+            xlabel="|∂ℓ/∂ŵ|, recurrent weights",
+        )
         axes.set_ylabel("share of the weights (%)")
         axes.grid(alpha=0.3)
-    lines = max((axes.lines for axes in panels), key=len)
-    figure.legend(handles=list(lines), loc=LEGEND, ncols=4)
+    figure.legend(handles=list(lines.values()), loc=LEGEND, ncols=4)
     if seen:
         panels[0].set_xlim(min(seen) / 3, max(seen) * 3)
     return figure
+
+
+def _range(numbers):
+    """One number, or the first and the last."""
+    first, last = min(numbers), max(numbers)
+    return str(first) if first == last else f"{first} to {last}"
 
 
 OF_TABLE = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from examples.paper.recipes import RECIPES, Recipe
 from examples.paper.schemes import SCHEMES
 from examples.paper.selection import select
-from examples.paper.tables import Table
+from examples.paper.tables import TABLES, Column, Table
 from examples.paper.training import PARTS, Plan
 
 DECIMALS = {"error": 2, "loss": 3}
@@ -51,6 +51,21 @@ class Run:
             and sizes.items() <= self.sizes.items()
         )
 
+    def departures(self, column: Column) -> list[str]:
+        """How network and data are not those of a column of the paper."""
+        paper = {**self.recipe.all_sizes, **column.sizes}
+        sizes = [
+            f"{name} {self.sizes[name]} instead of {size}"
+            for name, size in paper.items()
+            if self.sizes[name] != size
+        ]
+        examples = [
+            f"{self.data[part]:,} {part} examples instead of {count:,}"
+            for part, count in (self.recipe.examples or {}).items()
+            if self.data[part] != count
+        ]
+        return sizes + examples + self.content.get("departures", [])
+
     def unfinished_at(self, epochs: int) -> bool:
         """Whether so many epochs are all it has, but not all it will have."""
         return epochs == self.epochs_done < self.epochs_planned
@@ -72,11 +87,13 @@ class Cell:
     Args:
         runs: The runs.
         epochs: How many of their epochs count.
+        column: The column of the table.
         left_out: How many more runs there are, with fewer epochs.
     """
 
     runs: tuple[Run, ...]
     epochs: int
+    column: Column
     left_out: int = 0
 
     @property
@@ -108,15 +125,16 @@ class Cell:
         """Whether a run stops short of its plan where the cell does."""
         return any(run.unfinished_at(self.epochs) for run in self.runs)
 
-    def at(self, epochs: int) -> "Cell":
-        """The same runs, as they were after fewer epochs."""
-        return dataclasses.replace(self, epochs=epochs)
+    @property
+    def reduced(self) -> bool:
+        """Whether network or data are not those of the paper."""
+        return any(run.departures(self.column) for run in self.runs)
 
 
 def load(folder: Path) -> list[Run]:
     """All results of a folder."""
     runs = []
-    for path in sorted(folder.glob("*/*.json")):
+    for path in folder.glob("*/*.json"):
         try:
             content = json.loads(path.read_text())
             _check(content, f"{path.parent.name}/{path.name}")
@@ -130,7 +148,11 @@ def load(folder: Path) -> list[Run]:
                 f"{type(error).__name__}: {error}"
             ) from error
         runs.append(Run(path, content))
-    return runs
+    schemes = list(SCHEMES)
+    return sorted(
+        runs,
+        key=lambda run: (run.experiment, schemes.index(run.scheme), run.seed),
+    )
 
 
 def _check(content, name):
@@ -181,33 +203,50 @@ def _is_number(value):
 
 
 def find(
-    runs: Iterable[Run], recipe: str, scheme: str, sizes: Mapping[str, int]
+    runs: Iterable[Run],
+    column: Column,
+    scheme: str,
+    sizes: Mapping[str, int],
+    epochs: int | None = None,
 ) -> Cell | None:
-    """The runs of a recipe, a scheme and some sizes, the paper's way.
+    """The runs of a column and a scheme at some sizes, the paper's way.
 
     Of a run the paper's epochs count, or as many of them as any run has. Those
     that have fewer are left out.
+
+    Args:
+        runs: All runs.
+        column: A column of a table.
+        scheme: A key of `SCHEMES`.
+        sizes: The sizes that the column shows.
+        epochs: How many epochs are to count instead.
     """
     found = [
-        run for run in runs if run.scheme == scheme and run.fits(recipe, sizes)
+        run
+        for run in runs
+        if run.scheme == scheme and run.fits(column.recipe, sizes)
     ]
     if not found:
         return None
-    most = max(run.epochs_done for run in found)
-    epochs = min(most, RECIPES[recipe].epochs)
+    if epochs is None:
+        most = max(run.epochs_done for run in found)
+        epochs = min(most, RECIPES[column.recipe].epochs)
     chosen = tuple(run for run in found if run.epochs_done >= epochs)
-    return Cell(chosen, epochs, len(found) - len(chosen))
+    return Cell(chosen, epochs, column, len(found) - len(chosen))
 
 
-def cells_of(
-    runs: list[Run], table: Table, column: str, schemes: Iterable[str]
-) -> dict[str, Cell | None]:
-    """The cells of a column by scheme; `None` where nothing ran."""
-    titles = [each.title for each in table.columns]
-    index = titles.index(column)
-    sizes = shown_sizes(runs, table)[index]
-    recipe = table.columns[index].recipe
-    return {scheme: find(runs, recipe, scheme, sizes) for scheme in schemes}
+def cell_of(
+    runs: list[Run],
+    table: str,
+    column: str,
+    scheme: str,
+    epochs: int | None = None,
+) -> Cell | None:
+    """A cell by the names of its table, column and scheme, as `find`."""
+    columns = TABLES[table].columns
+    index = [each.title for each in columns].index(column)
+    sizes = shown_sizes(runs, TABLES[table])[index]
+    return find(runs, columns[index], scheme, sizes, epochs)
 
 
 def shown_sizes(runs: list[Run], table: Table) -> list[dict[str, int]]:
@@ -220,7 +259,9 @@ def shown_sizes(runs: list[Run], table: Table) -> list[dict[str, int]]:
     filled = collections.defaultdict(set)
     for column in table.columns:
         for run in runs:
-            if run.fits(column.recipe, column.sizes):
+            if run.scheme in table.schemes and run.fits(
+                column.recipe, column.sizes
+            ):
                 others = run.sizes.items() - column.sizes.items()
                 key = (column.recipe, tuple(sorted(others)))
                 filled[key].add((column.title, run.scheme))

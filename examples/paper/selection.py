@@ -15,7 +15,12 @@ def select(history: Mapping[str, Sequence], measure: str) -> dict | None:
         is no epoch to choose.
     """
     values = history.get(f"validation_{measure}", ())
-    epochs = [e for e, value in enumerate(values, 1) if value is not None]
+    tested = history.get(f"test_{measure}", ())
+    epochs = [
+        epoch
+        for epoch, pair in enumerate(zip(values, tested), start=1)
+        if None not in pair
+    ]
     if not epochs:
         return None
     best = min(epochs, key=lambda epoch: (values[epoch - 1], -epoch))

@@ -124,10 +124,15 @@ def run(
         jit_compile: Whether XLA compiles the step.
         log: Called with a line of progress now and then.
     """
+    path = folder / plan.experiment / f"{plan.scheme}-{plan.seed}.json"
+    with checkpoints.kept(path):
+        return _run(plan, data_folder, path, jit_compile, log)
+
+
+def _run(plan, data_folder, path, jit_compile, log):
     recipe = plan.recipe.following(plan.follow)
     scheme = SCHEMES[plan.scheme]
     epochs = recipe.epochs if plan.epochs is None else plan.epochs
-    path = folder / plan.experiment / f"{plan.scheme}-{plan.seed}.json"
     result = checkpoints.previous(path, plan.configuration(), epochs)
 
     data = recipe.load(data_folder, **plan.sizes)

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def cached(
     if entry.is_dir():
         try:
             arrays = _read(entry)
-        except (OSError, ValueError, EOFError) as error:
+        except DAMAGED as error:
             print(f"damaged: {entry} ({error})", file=sys.stderr, flush=True)
             shutil.rmtree(entry, ignore_errors=True)
     if arrays is None:
@@ -56,13 +57,15 @@ def cached(
         try:
             _write(entry, arrays)
             arrays = _read(entry)
-        except OSError as error:
+        except DAMAGED as error:
             print(f"not kept: {error}", file=sys.stderr, flush=True)
     return arrays
 
 
 # Written last: the shape of each array by its name.
 SHAPES = "shapes.json"
+# What reading and writing an entry may raise.
+DAMAGED = (OSError, ValueError, EOFError)
 
 
 def _read(entry):
@@ -79,9 +82,9 @@ def _read(entry):
 
 def _write(entry, arrays):
     """Writes all arrays or none."""
-    partial = entry.with_name(f".{entry.name}.{os.getpid()}.part")
+    partial = entry.with_name(f".{entry.name}.{uuid.uuid4().hex}.part")
+    partial.mkdir(parents=True)
     try:
-        partial.mkdir(parents=True)
         for name, array in arrays.items():
             np.save(partial / f"{name}.npy", array)
         shapes = {name: array.shape for name, array in arrays.items()}

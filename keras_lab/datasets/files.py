@@ -1,6 +1,6 @@
 """The files of a data set: where they lie, and where they come from.
 
-A file that is in the data folder is used as it is. One that is not is
+A file that is in the data folder is not downloaded again. One that is not is
 downloaded, checked against its hash, and only then given its name.
 """
 

@@ -21,7 +21,8 @@ def damaged(path: Path, what: object) -> DataError:
     """The error for a file that cannot be used, and what to do about it."""
     return DataError(
         f"{path} is not the file it should be: {what}. Delete it to have it "
-        "downloaded again, or put the original in its place."
+        "downloaded again (all but SVHN's extra are), or put the original in "
+        "its place."
     )
 
 

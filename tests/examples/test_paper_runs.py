@@ -200,9 +200,25 @@ def test_a_result_ahead_of_its_checkpoint_is_not_overwritten(begun, whole_run):
     before = path.read_bytes()
     with pytest.raises(checkpoints.Finished, match="4 epochs are done"):
         tiny_run(begun)
-    with pytest.raises(checkpoints.RunError, match="is older"):
+    with pytest.raises(checkpoints.RunError, match="not of the same run"):
         tiny_run(begun, epochs=5)
     assert path.read_bytes() == before
+
+
+def test_a_history_is_not_joined_to_weights_of_another(begun):
+    """As after a `git pull` over a run of as many epochs."""
+    path = begun / "mnist" / "lab2-3.json"
+    content = json.loads(path.read_text())
+    content["history"]["test_error"][0] += 1
+    path.write_text(json.dumps(content))
+    with pytest.raises(checkpoints.RunError, match="not of the same run"):
+        tiny_run(begun)
+
+
+def test_a_finished_run_needs_no_checkpoint(begun):
+    (begun / "mnist" / "lab2-3.checkpoint.npz").write_bytes(b"damaged")
+    with pytest.raises(checkpoints.Finished):
+        tiny_run(begun, epochs=1)
 
 
 def test_a_note_made_later_stays(begun):
@@ -260,6 +276,7 @@ def test_two_processes_do_not_run_the_same(begun):
     finally:
         other.communicate()
     assert tiny_run(begun, seed=4, epochs=1)["epochs_done"] == 1
+    assert not list(begun.rglob("*.lock"))
 
 
 def test_a_network_that_diverges_has_no_error(tmp_path):
@@ -337,6 +354,8 @@ def test_selection_takes_the_later_of_equal_epochs():
         "test_error": 2.2,
     }
     assert select({"validation_loss": [None]}, "loss") is None
+    overflown = {"validation_loss": [1.0, 0.5], "test_loss": [1.5, None]}
+    assert select(overflown, "loss")["epoch"] == 1
 
 
 def test_recurrent_gradients_are_counted_by_magnitude(rng):
