@@ -82,9 +82,8 @@ def convergence(runs):
             errors = np.where(errors > 0, errors, np.nan)
             marker = "." if len(epochs) <= 10 else ""
             axes.plot(epochs, errors, line, marker=marker, label=part)
-        sizes = ", ".join(f"{n} {size}" for n, size in run.sizes.items())
         axes.set(
-            title=f"{column.title}, {sizes}, seed {run.seed}",
+            title=f"{column.title}, {_sizes(run)}, seed {run.seed}",
             xlabel="epoch",
             ylabel="error of LAB (%)",
             yscale="log",
@@ -96,6 +95,46 @@ def convergence(runs):
         axes.grid(alpha=0.3)
         axes.legend()
     return figure
+
+
+def texts(runs):
+    """Cross-entropy by epoch on each text, a line for each scheme."""
+    table = TABLES["table3"]
+    found = [
+        (column, [find(runs, column, s, sizes) for s in STYLE])
+        for column, sizes in zip(table.columns, shown_sizes(runs, table))
+    ]
+    found = [(column, cells) for column, cells in found if any(cells)]
+    if not found:
+        return None
+    figure = Figure(figsize=(4.8 * len(found), 3.6), layout="constrained")
+    lines = {}
+    panels = figure.subplots(1, len(found), squeeze=False)[0]
+    for axes, (column, cells) in zip(panels, found):
+        for cell in filter(None, cells):
+            run = cell.runs[0]
+            losses = np.array(run.history["test_loss"], np.float64)
+            (lines[run.scheme],) = axes.plot(
+                np.arange(1, run.epochs_done + 1),
+                losses,
+                STYLE[run.scheme],
+                markersize=4,
+                label=SCHEMES[run.scheme].title,
+            )
+        axes.set(
+            title=f"{column.title}, {_sizes(run)}",
+            xlabel="epoch",
+            ylabel="test cross-entropy (nats)",
+        )
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.grid(alpha=0.3)
+    figure.legend(handles=list(lines.values()), loc=LEGEND, ncols=2)
+    return figure
+
+
+def _sizes(run):
+    """The sizes of a network, for a title."""
+    return ", ".join(f"{name} {size}" for name, size in run.sizes.items())
 
 
 def _study(runs, name, size_name, label, ylabel):
@@ -207,6 +246,9 @@ OF_TABLE = {
         Drawing("convergence", "Figure 1: convergence of LAB", convergence),
     ),
     "table2": (Drawing("width", "Error by the number of filters", width),),
+    "table3": (
+        Drawing("texts", "Cross-entropy by epoch, one seed each", texts),
+    ),
     "table4": (
         Drawing("time_steps", "Cross-entropy by time steps", time_steps),
         Drawing(

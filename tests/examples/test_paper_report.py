@@ -5,6 +5,7 @@ import math
 import shutil
 
 import matplotlib.image
+import numpy as np
 import pytest
 
 from examples.paper import checks, claims, figures, report, results
@@ -284,6 +285,20 @@ def test_runs_of_different_data_are_not_compared(tmp_path):
     write_result(tmp_path, "mnist", "lab", 1, [(1.0, 1.0)], other)
     found = verdict(tmp_path, "MNIST: LAB is even better")
     assert found == ("open", "the runs are not of the same data")
+
+
+def test_the_texts_are_drawn_by_epoch(tmp_path):
+    assert figures.texts(results.load(tmp_path)) is None
+    losses = {"lab": [2.5, 2.0], "binary_connect": [3.0, None]}
+    for scheme, values in losses.items():
+        pairs = [(value, value) for value in values]
+        write_result(tmp_path, TEXT, scheme, 1, pairs)
+    (axes,) = figures.texts(results.load(tmp_path)).axes
+    drawn = {line.get_label(): line.get_xydata() for line in axes.lines}
+    for scheme, values in losses.items():
+        got = drawn[SCHEMES[scheme].title]
+        np.testing.assert_array_equal(got[:, 0], [1, 2])
+        np.testing.assert_array_equal(got[:, 1], np.array(values, float))
 
 
 def test_of_two_networks_a_third_does_not_matter(tmp_path):
