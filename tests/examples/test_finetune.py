@@ -86,7 +86,7 @@ def test_an_interrupted_run_goes_on_to_the_same_result(
     files, tmp_path, monkeypatch
 ):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    options = "--epochs 3 --scheme lab --progressive 1"
+    options = "--epochs 2 --scheme lab --progressive 1"
     run(files, whole, options)
     end_epoch = finetune.Run.end_epoch
 

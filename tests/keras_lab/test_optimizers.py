@@ -176,26 +176,26 @@ def test_a_learning_rate_of_zero_keeps_alpha_finite():
     assert np.isfinite(model.layers[0].alpha)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e25])
 @pytest.mark.parametrize("clipnorm", [None, 1.0])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_gradient_that_is_not_finite_harms_neither_weight_nor_alpha(
-    bad, clipnorm, compiled
+    clipnorm, compiled
 ):
     model, optimizer = network(), keras_lab.LABAdam(0.01, clipnorm=clipnorm)
     train(model, optimizer)
     variables = model.trainable_variables
-    gradients = [np.ones(v.shape, "float32") for v in variables]
-    for gradient in gradients:
-        gradient.flat[0] = bad
     apply = tf.function(
         lambda gradients: optimizer.apply(gradients, variables),
         jit_compile=compiled,
     )
-    apply([tf.constant(g) for g in gradients])
-    for weight in model.get_weights():
-        assert np.all(np.isfinite(weight))
-    check_alpha_is_true(model, optimizer)
+    for bad in (np.nan, np.inf, -np.inf, 1e25):
+        gradients = [np.ones(v.shape, "float32") for v in variables]
+        for gradient in gradients:
+            gradient.flat[0] = bad
+        apply([tf.constant(g) for g in gradients])
+        for weight in model.get_weights():
+            assert np.all(np.isfinite(weight)), bad
+        check_alpha_is_true(model, optimizer)
 
 
 @pytest.mark.filterwarnings("ignore:.*nan")
