@@ -254,6 +254,15 @@ def test_every_epoch_has_the_papers_learning_rate(
             )
 
 
+def test_the_short_schedule_falls_as_far_as_the_papers():
+    paper, short = RECIPES["war_and_peace"], RECIPES["war_and_peace_short"]
+    for recipe in (paper, short):
+        rate = recipe.learning_rate(SCHEMES["lab"], recipe.epochs)
+        assert rate == pytest.approx(0.02 * 0.002, rel=0.1)
+        assert recipe.learning_rate(SCHEMES["lab"], 1) == 0.002
+    assert short.epochs == paper.epochs / 20
+
+
 def test_cifar10_has_the_authors_learning_rate_as_an_option():
     recipe = RECIPES["cifar10"].following("code")
     assert recipe.learning_rate(SCHEMES["lab"], 1) == 0.02

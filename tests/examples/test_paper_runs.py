@@ -463,6 +463,12 @@ def test_the_command_runs_and_then_refuses(tmp_path, capsys, monkeypatch):
         ("table3", "full", 14, ("linux_kernel", "lab2", {"steps": 100}, None)),
         ("table4", "full", 16, ("war_and_peace", "lab", {"steps": 50}, None)),
         ("no_norm", "full", 7, ("mnist_no_norm", "lab", {}, None)),
+        ("no_norm", "small", 7, ("mnist_no_norm", "lab", {"width": 512}, None)),
+        ("schedule", "full", 8, ("war_and_peace_short", "lab", {}, None)),
+        (
+            *("schedule", "small", 8),
+            ("war_and_peace", "lab", {"steps": 100, "cells": 128}, 10),
+        ),
         ("figure1", "full", 3, ("cifar10", "lab", {}, None)),
         ("figure2", "full", 8, ("war_and_peace", "bwn", {"steps": 10}, None)),
     ],
