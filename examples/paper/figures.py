@@ -98,8 +98,18 @@ def convergence(runs):
 
 
 def texts(runs):
-    """Cross-entropy by epoch on each text, a line for each scheme."""
-    table = TABLES["table3"]
+    """Table 3 by epoch."""
+    return _by_epoch(runs, "table3")
+
+
+def schedules(runs):
+    """The table of schedules by epoch."""
+    return _by_epoch(runs, "schedule")
+
+
+def _by_epoch(runs, name):
+    """Cross-entropy by epoch, a panel a column and a line a scheme."""
+    table = TABLES[name]
     found = [
         (column, [find(runs, column, s, sizes) for s in STYLE])
         for column, sizes in zip(table.columns, shown_sizes(runs, table))
@@ -109,7 +119,7 @@ def texts(runs):
         return None
     figure = Figure(figsize=(4.8 * len(found), 3.6), layout="constrained")
     lines = {}
-    panels = figure.subplots(1, len(found), squeeze=False)[0]
+    panels = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
     for axes, (column, cells) in zip(panels, found):
         for cell in filter(None, cells):
             run = cell.runs[0]
@@ -256,5 +266,8 @@ OF_TABLE = {
             "Figure 2: gradients of the recurrent weights at 10 and 100 steps",
             gradients,
         ),
+    ),
+    "schedule": (
+        Drawing("schedule", "Cross-entropy by epoch and schedule", schedules),
     ),
 }

@@ -301,6 +301,26 @@ def test_the_texts_are_drawn_by_epoch(tmp_path):
         np.testing.assert_array_equal(got[:, 1], np.array(values, float))
 
 
+def test_what_a_falling_rate_does_is_judged_at_ten_epochs(tmp_path):
+    costs = {"full_precision": (0, 0), "lab": (0.2, 0.05), "bwn": (0.3, 0.2)}
+    small = {"cells": 128, "steps": 100}
+    for scheme, (constant, falling) in costs.items():
+        for recipe, sizes, cost in (
+            (TEXT, small, constant),
+            ("war_and_peace_short", {}, falling),
+        ):
+            values = [(3.0, 3.0)] * 9 + [(2 + cost, 2 + cost)]
+            write_result(tmp_path, recipe, scheme, 1, values, sizes=sizes)
+    text = "Not in the paper. War and Peace, 128 cells"
+    decided, numbers = verdict(tmp_path, text)
+    assert decided == "agrees"
+    assert "0.200 at the paper's rates, 0.050 at ten epochs" in numbers
+    text = "Not in the paper. The same, where it falls"
+    assert verdict(tmp_path, text)[0] == "does not"
+    panels = figures.schedules(results.load(tmp_path)).axes
+    assert [len(axes.lines) for axes in panels] == [3, 3]
+
+
 def test_of_two_networks_a_third_does_not_matter(tmp_path):
     for scheme, error in (("binary_connect", 9), ("bwn", 8), ("lab", 12)):
         write_result(tmp_path, "cifar10", scheme, 1, [(error, error)])
