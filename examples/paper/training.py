@@ -89,14 +89,19 @@ class Plan:
 
 
 class Batches(keras.utils.PyDataset):
-    """The examples in a given order, whole batches only."""
+    """The examples in a given order.
+
+    With two workers Keras does without the autotuning of `tf.data`. That has a
+    thread that sleeps, for up to a minute, and the end of an epoch often waits
+    until it wakes up; on one core, always.
+    """
 
     def __init__(self, part: Part, order: np.ndarray, batch: int):
-        super().__init__()
+        super().__init__(workers=2)
         self.part, self.order, self.batch = part, order, batch
 
     def __len__(self):
-        return len(self.order) // self.batch
+        return math.ceil(len(self.order) / self.batch)
 
     def __getitem__(self, index):
         chosen = self.order[index * self.batch : (index + 1) * self.batch]
@@ -216,16 +221,17 @@ def _train_epoch(model, parts, seed, epoch, rate, recipe):
     began = time.monotonic()
     model.optimizer.learning_rate = rate
     order = epoch_order(len(parts["train"].y), seed, epoch)
-    batches = Batches(parts["train"], order, recipe.batch)
+    whole = len(order) // recipe.batch * recipe.batch
+    batches = Batches(parts["train"], order[:whole], recipe.batch)
     history = model.fit(
         batches, shuffle=False, verbose=0, callbacks=[StepsLeft(epoch)]
     ).history
     trained = time.monotonic()
     logs = {"train": {name: values[-1] for name, values in history.items()}}
     for name in ("validation", "test"):
+        order = np.arange(len(parts[name].y))
         logs[name] = model.evaluate(
-            *parts[name],
-            batch_size=EVALUATION_BATCH,
+            Batches(parts[name], order, EVALUATION_BATCH),
             verbose=0,
             return_dict=True,
         )
