@@ -249,4 +249,17 @@ where in the paper BinaryConnect falls far behind, and in the MLP without batch
 norm, which the paper did not run and this page adds. There BinaryConnect's
 weights are ±1, so that each layer multiplies the signal by about the root of
 its width; BWN and LAB scale it back. BWN and LAB differ only in how much each
-weight counts in the average that is α."""
+weight counts in the average that is α.
+
+### Why few epochs of a text are not two hundred
+
+The texts ran for few of the paper's 200 epochs, all at the first learning rate.
+A latent weight near zero then changes its sign time and again, and ŵ jumps by
+2α where a weight of full precision moves a little. So binary networks stay
+behind for as long as the rate is high, and what binarization costs in the end
+is not to be seen. The table by schedule puts that to the test: ten epochs at
+the first rate, and ten in which it falls as far as in the paper's 200.
+
+Nor is it to be seen whether longer sequences are better: an epoch of sequences
+of 10 bytes has fifteen times as many updates as one of sequences of 150, which
+at equal epochs puts the short ones ahead."""

@@ -212,6 +212,8 @@ CHOICES = """\
   update and full-precision weights are not. For the texts the paper says that
   all weights are clipped, so all kernels are; with `--follow code`, binary ones
   only.
+- War and Peace by schedule: ten epochs with the learning rate times 0.65 after
+  each; that of the last is 2% of the first, as in the paper's 200th.
 - The texts' gradients are clipped to [−5, 5] entry by entry, as the paper says;
   the authors' code clips what flows into the gates at each time step instead,
   which `--follow code` does not do.
