@@ -254,12 +254,13 @@ weight counts in the average that is α.
 ### Why few epochs of a text are not two hundred
 
 The texts ran for few of the paper's 200 epochs, all at the first learning rate.
-A latent weight near zero then changes its sign time and again, and ŵ jumps by
-2α where a weight of full precision moves a little. So binary networks stay
-behind for as long as the rate is high, and what binarization costs in the end
-is not to be seen. The table by schedule puts that to the test: ten epochs at
-the first rate, and ten in which it falls as far as in the paper's 200.
+One may suspect the rate: while it is high, a latent weight near zero changes
+its sign time and again, and ŵ jumps by 2α where a weight of full precision
+moves a little. The table by schedule holds ten epochs at the first rate against
+ten in which it falls as far as in the paper's 200, and two lines above say what
+came of it. Ten epochs are still a twentieth of the paper's updates, and 128
+cells a quarter of its width: neither tells what binarization costs in the end.
 
-Nor is it to be seen whether longer sequences are better: an epoch of sequences
+Whether longer sequences are better is not to be seen either: an epoch of those
 of 10 bytes has fifteen times as many updates as one of sequences of 150, which
 at equal epochs puts the short ones ahead."""
