@@ -148,9 +148,21 @@ def _sizes(run):
 
 
 def _study(runs, name, size_name, label, ylabel):
-    """A table of one recipe as curves, the paper's beside ours."""
+    """A table of one recipe as curves, the paper's beside ours.
+
+    Ours at equal epochs: those of the run that has fewest.
+    """
     table = TABLES[name]
     sizes = shown_sizes(runs, table)
+    epochs = min(
+        (
+            cell.epochs
+            for column, size in zip(table.columns, sizes)
+            for scheme in table.schemes
+            if (cell := find(runs, column, scheme, size))
+        ),
+        default=None,
+    )
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     paper, ours = figure.subplots(1, 2, sharex=True, sharey=True)
     points = 0
@@ -160,7 +172,7 @@ def _study(runs, name, size_name, label, ylabel):
         title = SCHEMES[scheme].title
         paper.plot(at, printed, STYLE[scheme], label=title)
         cells = [
-            (x, find(runs, column, scheme, size))
+            (x, find(runs, column, scheme, size, epochs))
             for x, column, size in zip(at, table.columns, sizes)
         ]
         cells = [(x, cell) for x, cell in cells if cell and cell.values]
@@ -177,7 +189,7 @@ def _study(runs, name, size_name, label, ylabel):
     if not points:
         return None
     paper.set(title="the paper")
-    ours.set(title="ours (see the table's notes)")
+    ours.set(title=f"ours, {epochs} epochs (see the table's notes)")
     for axes in (paper, ours):
         axes.set(xlabel=label, ylabel=ylabel)
         axes.set_xticks(sorted({size[size_name] for size in sizes}))

@@ -314,7 +314,7 @@ def test_what_a_falling_rate_does_is_judged_at_ten_epochs(tmp_path):
     text = "Not in the paper. War and Peace, 128 cells"
     decided, numbers = verdict(tmp_path, text)
     assert decided == "agrees"
-    assert "0.200 at the paper's rates, 0.050 at ten epochs" in numbers
+    assert "LAB: agrees, 2.200 at the paper's rates, 2.050 at ten" in numbers
     text = "Not in the paper. The same, where it falls"
     assert verdict(tmp_path, text)[0] == "does not"
     panels = figures.schedules(results.load(tmp_path)).axes
@@ -422,6 +422,16 @@ def test_columns_are_compared_at_equal_epochs(tmp_path):
     # In its first epoch that column is worse.
     found, numbers = verdict(tmp_path, BETTER)
     assert found == "does not" and "2.000 at TS = 150 (1 epoch" in numbers
+
+
+def test_a_study_is_drawn_at_equal_epochs(tmp_path):
+    for steps, tested in ((10, [2.0, 1.5]), (100, [2.5, 2.2, 1.0])):
+        values = [(test, test) for test in tested]
+        sizes = {"cells": 128, "steps": steps}
+        write_result(tmp_path, TEXT, "lab", 1, values, sizes=sizes)
+    _, ours = figures.time_steps(results.load(tmp_path)).axes
+    assert "2 epochs" in ours.get_title()
+    assert ours.lines[0].get_ydata().tolist() == [1.5, 2.2]
 
 
 def test_where_full_precision_diverged_there_is_no_cost(tmp_path):
