@@ -93,7 +93,7 @@ class Batches(keras.utils.PyDataset):
 
     With two workers Keras does without the autotuning of `tf.data`. That has a
     thread that sleeps, for up to a minute, and the end of an epoch often waits
-    until it wakes up; on one core, always.
+    until it wakes up; on one core, nearly always.
     """
 
     def __init__(self, part: Part, order: np.ndarray, batch: int):
