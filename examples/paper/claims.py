@@ -258,7 +258,7 @@ moves a little. The table by schedule holds ten epochs at the first rate against
 ten in which it falls as far as in the paper's 200, and two lines above say what
 came of it. If the rate alone were the cause, the binary networks would get
 further where it falls; but where it falls there also is less time to learn, for
-full precision too, so this test is a weak one. Ten epochs are a twentieth of the
+full precision too: a weak test. Ten epochs are a twentieth of the
 paper's updates, and 128 cells a quarter of its width: what binarization costs
 in the end, and why it costs more at the beginning, is open.
 
