@@ -63,14 +63,16 @@ def previous(
         RunError: If the result cannot be continued.
     """
     checkpoint = _checkpoint(path)
-    anew = f"Delete {path.name} and {checkpoint.name} to start anew"
+    anew = f"delete {path.name} and {checkpoint.name} to start anew"
+    elsewhere = f"For another run name another --seed or {option}"
 
     def check(result):
         for name, value in configuration.items():
             if result.get(name) != value:
                 raise RunError(
                     f"{path} was made with {name}={result.get(name)!r}, not "
-                    f"{value!r}. {anew}, or name another {option}."
+                    f"{value!r}. For another run name another {option}, or "
+                    f"{anew}."
                 )
 
     def check_unfinished(result):
@@ -78,7 +80,7 @@ def previous(
             raise Finished(
                 f"{path} is finished and is not overwritten: "
                 f"{result['epochs_done']} epochs are done, {epochs} were asked "
-                f"for. For another run name another --seed or {option}."
+                f"for. {elsewhere}."
             )
 
     written = None
@@ -92,7 +94,7 @@ def previous(
         raise RunError(
             f"{path} has {written['epochs_done']} of {epochs} epochs, but its "
             f"checkpoint {checkpoint.name} is not there: it cannot be "
-            f"continued. {anew}."
+            f"continued. {elsewhere}, or delete {path.name} to start anew."
         )
     saved = _read_checkpoint(checkpoint)
     if written is None or written["epochs_done"] < saved["epochs_done"]:
@@ -104,7 +106,7 @@ def previous(
     if written.get("history") != saved["history"]:
         raise RunError(
             f"{path} and {checkpoint.name} are not of the same run: it cannot "
-            f"be continued. {anew}."
+            f"be continued. {elsewhere}, or {anew}."
         )
     return written
 

@@ -1,8 +1,9 @@
 """Ways to hold a sentence of the paper against the results.
 
 A check is a function of all results that returns a verdict and the numbers that
-it rests on. Networks are compared at equal epochs: those of the one that has
-fewest. A network that diverged is worse than any that did not.
+it rests on. Networks are compared at equal epochs, those of the one that has
+fewest, or at equal updates of the weights. A network that diverged is worse
+than any that did not.
 """
 
 import math
@@ -12,14 +13,10 @@ from examples.paper.results import Cell, Run, cell_of
 from examples.paper.schemes import SCHEMES
 from examples.paper.tables import TABLES
 
-AGREES, DIFFERS, OPEN, NOT_RUN = "agrees", "does not", "open", "not run"
-SO_FAR = "agrees so far"
+HOLDS, DIFFERS, OPEN, NOT_RUN = "holds", "does not hold", "open", "not run"
+SO_FAR = "holds so far"
 
 Check = Callable[[list[Run]], tuple[str, str]]
-
-# Nats: the least that the standard error of one run's cross-entropy is taken
-# to be.
-ONE_RUN = 0.01
 
 
 class Undecided(Exception):
@@ -39,9 +36,21 @@ def decide(check: Check, runs: list[Run]) -> tuple[str, str]:
 
 
 def compare(
-    runs: list[Run], table: str, columns: Sequence[str], schemes: Sequence[str]
+    runs: list[Run],
+    table: str,
+    columns: Sequence[str],
+    schemes: Sequence[str],
+    equal_updates: bool = False,
 ) -> list[dict[str, Cell]]:
-    """The cells by scheme, column by column, all cut to equal epochs.
+    """The cells by scheme, column by column, all cut to equal length.
+
+    Args:
+        runs: All runs.
+        table: The table.
+        columns: Titles of some columns.
+        schemes: Some schemes.
+        equal_updates: Whether the length is counted in updates of the weights,
+            to the nearest epoch, and not in epochs.
 
     Raises:
         Undecided: If one is missing, or if they are not of the same data.
@@ -50,8 +59,15 @@ def compare(
     cells = [cell_of(runs, table, *place) for place in places]
     if None in cells:
         raise Undecided(NOT_RUN)
-    epochs = min(cell.epochs for cell in cells)
-    cells = {place: cell_of(runs, table, *place, epochs) for place in places}
+    steps = [cell.updates if equal_updates else 1 for cell in cells]
+    least = min(cell.epochs * step for cell, step in zip(cells, steps))
+    epochs = [round(least / step) for step in steps]
+    if 0 in epochs:
+        raise Undecided(OPEN, "an epoch of one is longer than the other run")
+    cells = {
+        place: cell_of(runs, table, *place, count)
+        for place, count in zip(places, epochs)
+    }
     found = [{s: cells[column, s] for s in schemes} for column in columns]
     for of_column in found:
         _check_data(of_column.values(), lambda run: run.data)
@@ -77,16 +93,24 @@ def _show(cells: Mapping[str, Cell]) -> str:
 def _terms(cells):
     """How many epochs and runs stand behind numbers, in brackets."""
     cells = list(cells)
-    epochs = max(cell.epochs for cell in cells)
-    counts = sorted({len(cell.runs) for cell in cells})
-    runs = "–".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+    epochs = [cell.epochs for cell in cells]
+    length = _span(epochs)
+    of_paper = {cell.runs[0].recipe.epochs for cell in cells}
+    if len(of_paper) == 1 and max(epochs) < min(of_paper):
+        length += f" of {min(of_paper)}"
+    runs = _span([len(cell.runs) for cell in cells])
     return (
-        f"({epochs} epoch{'s' * (epochs != 1)}, "
+        f"({length} epoch{'s' * (length != '1')}, "
         f"{runs} run{'s' * (runs != '1')} each"
         + ", not finished" * any(cell.unfinished for cell in cells)
         + ", reduced" * any(cell.reduced for cell in cells)
         + ")"
     )
+
+
+def _span(numbers):
+    """One number, or the lowest and the highest."""
+    return "–".join(map(str, sorted({min(numbers), max(numbers)})))
 
 
 def _number(cell):
@@ -113,34 +137,21 @@ def _reference(cells):
 def _noise(*cells: Cell) -> float:
     """The standard error of a sum or difference of means.
 
-    An error rate has that of the test set's size, as if two networks' errors
-    were independent, and that of the seeds, where there are several.
+    As if two networks' errors were independent.
     """
-    variance = 0.0
-    for cell in cells:
-        if not cell.values:
-            continue
-        seeds = len(cell.values)
-        variance_of_seeds = cell.spread**2 / seeds
-        if cell.measure == "error":
-            share = cell.mean / 100
-            tested = cell.runs[0].data["test"]
-            variance += 1e4 * share * (1 - share) / tested + variance_of_seeds
-        else:
-            variance += max(variance_of_seeds, ONE_RUN**2 / seeds)
-    return math.sqrt(variance)
+    return math.hypot(*(cell.standard_error for cell in cells if cell.values))
 
 
 def _verdict(lead, noise):
     """Whether a lead is one, given its standard error."""
     if math.isnan(lead) or abs(lead) <= 2 * noise:
         return OPEN
-    return AGREES if lead > 0 else DIFFERS
+    return HOLDS if lead > 0 else DIFFERS
 
 
 def _all(verdicts):
     """The verdict on a sentence that several must agree with."""
-    return next(v for v in (DIFFERS, OPEN, AGREES) if v in verdicts)
+    return next(v for v in (DIFFERS, OPEN, HOLDS) if v in verdicts)
 
 
 def lowest(table: str, column: str, best: str, schemes) -> Check:
@@ -174,7 +185,7 @@ def within(table: str, column: str, schemes, limit: float) -> Check:
             abs(_score(cells[scheme]) - reference) <= limit
             for scheme in schemes
         )
-        return AGREES if close else DIFFERS, _show(cells)
+        return HOLDS if close else DIFFERS, _show(cells)
 
     return check
 
@@ -186,7 +197,7 @@ def fails(table: str, column: str, scheme: str, limit: float) -> Check:
         (cells,) = compare(runs, table, [column], ("full_precision", scheme))
         if _reference(cells) >= limit:
             return OPEN, _show(cells)
-        verdict = AGREES if _score(cells[scheme]) > limit else DIFFERS
+        verdict = HOLDS if _score(cells[scheme]) > limit else DIFFERS
         return verdict, _show(cells)
 
     return check
@@ -205,7 +216,7 @@ def at_most(table: str, column: str, limits: Mapping[str, float]) -> Check:
                 verdicts.add(OPEN)
             else:
                 kept = _score(cell) <= limits[scheme]
-                verdicts.add(AGREES if kept else DIFFERS)
+                verdicts.add(HOLDS if kept else DIFFERS)
         return _all(verdicts), _show(cells)
 
     return check
@@ -220,7 +231,7 @@ def in_each(checks: Mapping[str, Check]) -> Check:
         if verdicts == {NOT_RUN}:
             raise Undecided(NOT_RUN)
         verdict = _all(verdicts - {NOT_RUN})
-        if verdict == AGREES and NOT_RUN in verdicts:
+        if verdict == HOLDS and NOT_RUN in verdicts:
             verdict = SO_FAR
         return verdict, "<br>".join(
             f"{title}: " + ", ".join(filter(None, pair))
@@ -230,7 +241,7 @@ def in_each(checks: Mapping[str, Check]) -> Check:
     return check
 
 
-def _ends(runs, table, schemes):
+def _ends(runs, table, schemes, equal_updates):
     """The first and the last column that have run: titles, and their cells."""
     ran = [
         column.title
@@ -240,14 +251,17 @@ def _ends(runs, table, schemes):
     if len(ran) < 2:
         raise Undecided(NOT_RUN)
     titles = (ran[0], ran[-1])
-    return titles, compare(runs, table, titles, schemes)
+    return titles, compare(runs, table, titles, schemes, equal_updates)
 
 
-def cost_changes(table: str, scheme: str, sign: int) -> Check:
+def cost_changes(
+    table: str, scheme: str, sign: int, equal_updates: bool = False
+) -> Check:
     """That what a scheme costs rises (1) or falls (-1) along a table."""
 
     def check(runs):
-        titles, ends = _ends(runs, table, ("full_precision", scheme))
+        both = ("full_precision", scheme)
+        titles, ends = _ends(runs, table, both, equal_updates)
         cells = [cell for end in ends for cell in end.values()]
         costs = [_score(end[scheme]) - _reference(end) for end in ends]
         if not all(map(math.isfinite, costs)):
@@ -266,11 +280,11 @@ def cost_changes(table: str, scheme: str, sign: int) -> Check:
     return check
 
 
-def falls(table: str, scheme: str) -> Check:
+def falls(table: str, scheme: str, equal_updates: bool = False) -> Check:
     """That a scheme is lower in the last column than in the first."""
 
     def check(runs):
-        titles, ends = _ends(runs, table, (scheme,))
+        titles, ends = _ends(runs, table, (scheme,), equal_updates)
         first, last = cells = [end[scheme] for end in ends]
         numbers = ", ".join(
             f"{_number(cell)} at {title}" for cell, title in zip(cells, titles)
@@ -304,7 +318,7 @@ def gradients(table: str, column: str, schemes, holds: Callable) -> Check:
         numbers = f"root mean square {numbers} {_terms(cells.values())}"
         if len(epochs) > 1:
             return OPEN, f"not of the same epoch: {numbers}"
-        return AGREES if holds(sizes) else DIFFERS, numbers
+        return HOLDS if holds(sizes) else DIFFERS, numbers
 
     return check
 

@@ -4,7 +4,7 @@ import dataclasses
 
 from examples.paper import checks
 from examples.paper.checks import Check
-from examples.paper.results import Run
+from examples.paper.results import ONE_RUN, Run
 from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
 from examples.paper.tables import TABLES
 
@@ -17,28 +17,58 @@ class Claim:
     check: Check
 
 
+def format_summary(runs: list[Run]) -> list[str]:
+    """The paper's sentences by verdict, as a list in Markdown."""
+    by_verdict = {verdict: [] for verdict in SUMMARY}
+    for claim in PAPER:
+        verdict, _ = checks.decide(claim.check, runs)
+        by_verdict[verdict].append(claim.text)
+    lines = []
+    for verdict, texts in by_verdict.items():
+        if texts:
+            count = f"{len(texts)} of {len(PAPER)}"
+            lines.append(f"- **{SUMMARY[verdict]}** ({count})")
+            lines += [f"  - {text}" for text in texts]
+    return lines
+
+
 def format_claims(runs: list[Run]) -> list[str]:
-    """The claims as a table in Markdown."""
-    lines = ["| the paper says | here | the numbers |", "|---|---|---|"]
-    for claim in CLAIMS:
-        verdict, numbers = checks.decide(claim.check, runs)
-        lines.append(f"| {claim.text} | {verdict} | {numbers} |")
-    return [*lines, "", LEGEND]
+    """The claims as tables in Markdown."""
+    lines = []
+    for title, claims in GROUPS.items():
+        lines += [f"| {title} | here | the numbers |", "|---|---|---|"]
+        for claim in claims:
+            verdict, numbers = checks.decide(claim.check, runs)
+            lines.append(f"| {claim.text} | {verdict} | {numbers} |")
+        lines.append("")
+    return [*lines, LEGEND]
+
+
+SUMMARY = {
+    checks.HOLDS: "Holds here, too",
+    checks.SO_FAR: "Holds as far as it ran",
+    checks.DIFFERS: "Does not hold here",
+    checks.OPEN: "Cannot be told from these runs",
+    checks.NOT_RUN: "Did not run",
+}
 
 
 LEGEND = f"""\
 *Open*: the difference is no larger than twice its standard error, which stands
 after the ± here; or there is nothing to compare with, as where full precision
-diverged, or runs are of different data. The standard error of an error is what
-the size of the test set gives and, with several seeds, their spread: of single
-runs it leaves out the luck of a seed. That of a cross-entropy is what the
-spread of seeds gives, but at least {checks.ONE_RUN} nats a run, a guess. A
-limit, of 2.5 nats say, is taken as it is. *So far*: some have not run.
-*Reduced*: network or data are not those of the paper, see the notes of the
-tables."""
+diverged, or runs are of different data or length. The standard error of an
+error is what the size of the test set gives and, with several seeds, their
+spread: of single runs it leaves out the luck of a seed. That of a cross-entropy
+is what the spread of seeds gives, but at least {ONE_RUN} nats a run: a guess,
+from how much the difference of two networks changes from one epoch to the next.
+Limits, of 2.5 nats say, are ours and are taken as they are. *So far*: some have
+not run. *5 of 200 epochs*: of the paper's. *Reduced*: network or data are not
+those of the paper, see the notes of the tables."""
 
 BINARY = ("binary_connect", "bwn", "lab")
 SIGNS = ("bnn", "xnor", "lab2")
+SCALED = ("bwn", "lab")
+SUCCEED = ("full_precision", *SCALED)
 FAILURE = 2.5
 CLOSE = 0.1
 MUCH = 10
@@ -71,7 +101,14 @@ def best_in_each(table, best, schemes):
     )
 
 
-CLAIMS = (
+def for_each(check, table, schemes, **arguments):
+    """That a check along a table holds for each of some schemes."""
+    return checks.in_each(
+        {SCHEMES[s].title: check(table, s, **arguments) for s in schemes}
+    )
+
+
+PAPER = (
     Claim(
         "MNIST: of the networks with binary weights LAB has the lowest error "
         "(Table 1)",
@@ -106,12 +143,7 @@ CLAIMS = (
     ),
     Claim(
         "SVHN: the cost of binarization falls as filters are added",
-        checks.in_each(
-            {
-                SCHEMES[scheme].title: checks.cost_changes("table2", scheme, -1)
-                for scheme in BINARY
-            }
-        ),
+        for_each(checks.cost_changes, "table2", BINARY, sign=-1),
     ),
     Claim(
         f"War and Peace, 100 steps: BinaryConnect fails, above {FAILURE} nats "
@@ -125,7 +157,7 @@ CLAIMS = (
     Claim(
         f"War and Peace, 100 steps: BWN and LAB are within {CLOSE} nats of "
         "full precision",
-        checks.within("table3", "War and Peace", ("bwn", "lab"), CLOSE),
+        checks.within("table3", "War and Peace", SCALED, CLOSE),
     ),
     Claim(
         "The texts: of the networks with binary weights LAB is the best",
@@ -163,22 +195,25 @@ CLAIMS = (
         best_in_each("table4", "lab", BINARY),
     ),
     Claim(
-        "War and Peace: with more steps all but BinaryConnect get better",
-        checks.in_each(
-            {
-                SCHEMES[scheme].title: checks.falls("table4", scheme)
-                for scheme in WEIGHT_ONLY
-                if scheme != "binary_connect"
-            }
-        ),
+        "War and Peace: with more steps all but BinaryConnect get better, at "
+        "equal epochs",
+        for_each(checks.falls, "table4", SUCCEED),
     ),
     Claim(
-        "War and Peace: with more steps binarization costs more",
-        checks.in_each(
-            {
-                SCHEMES[scheme].title: checks.cost_changes("table4", scheme, 1)
-                for scheme in ("bwn", "lab")
-            }
+        "War and Peace: with more steps all but BinaryConnect get better, at "
+        "equal updates",
+        for_each(checks.falls, "table4", SUCCEED, equal_updates=True),
+    ),
+    Claim(
+        "War and Peace: with more steps binarization costs more, at equal "
+        "epochs",
+        for_each(checks.cost_changes, "table4", SCALED, sign=1),
+    ),
+    Claim(
+        "War and Peace: with more steps binarization costs more, at equal "
+        "updates",
+        for_each(
+            checks.cost_changes, "table4", SCALED, sign=1, equal_updates=True
         ),
     ),
     Claim(
@@ -191,77 +226,48 @@ CLAIMS = (
         f"than the others' (Figure 2; by a factor of {MUCH})",
         checks.gradients("table4", "TS = 100", WEIGHT_ONLY, have_exploded),
     ),
+)
+
+OURS = (
     Claim(
-        "Not in the paper. MNIST without batch norm: LAB has the lowest error "
-        "of the networks with binary weights",
+        "MNIST without batch norm: LAB has the lowest error of the networks "
+        "with binary weights",
         checks.lowest("no_norm", "MNIST, no batch norm", "lab", BINARY),
     ),
     Claim(
-        "Not in the paper. MNIST without batch norm: BWN is better than "
-        "BinaryConnect, that is, a scale matters",
+        "MNIST without batch norm: BWN is better than BinaryConnect, that is, "
+        "a scale matters",
         checks.lowest("no_norm", "MNIST, no batch norm", "bwn", BINARY[:2]),
     ),
     Claim(
-        "Not in the paper. War and Peace, 128 cells, ten epochs: BWN and LAB "
-        "get further where the learning rate falls",
-        checks.in_each(
-            {
-                SCHEMES[scheme].title: checks.falls("schedule", scheme)
-                for scheme in ("bwn", "lab")
-            }
-        ),
+        "War and Peace, 128 cells, ten epochs: where the learning rate falls, "
+        "binarization costs less",
+        for_each(checks.cost_changes, "schedule", SCALED, sign=-1),
     ),
     Claim(
-        "Not in the paper. The same, where it falls: BWN and LAB are within "
+        "The same: where the learning rate falls, BWN and LAB get further",
+        for_each(checks.falls, "schedule", SCALED),
+    ),
+    Claim(
+        "The same, where it falls: BWN and LAB are within "
         f"{CLOSE} nats of full precision",
-        checks.within(
-            "schedule", columns("schedule")[-1], ("bwn", "lab"), CLOSE
-        ),
+        checks.within("schedule", columns("schedule")[-1], SCALED, CLOSE),
     ),
+)
+
+LIMITS = (
     Claim(
-        "Our own limits. MNIST: LAB at most 1.30%, every scheme with float "
-        "activations at most 1.6%",
+        "MNIST: LAB at most 1.30%, every scheme with float activations at most "
+        "1.6%",
         checks.at_most(
             "table1", "MNIST", {**dict.fromkeys(WEIGHT_ONLY, 1.6), "lab": 1.3}
         ),
     ),
 )
 
-WHY = """\
-### Why the feedforward tables say little about α
-
-In the paper's feedforward networks batch norm follows every binary layer. It
-divides by the standard deviation of what it gets, and so takes any positive
-factor out of it: in training, α·sign(w) and sign(w) give the same outputs, up
-to the epsilon of batch norm. (In evaluation its averages mix the α of the last
-few dozen steps.) What is left of α is the scale of the gradient, 1/α, of which
-Adam takes out all that is constant. BinaryConnect, BWN and LAB are then the
-same network, but for how α drifts while Adam averages. The paper's Table 1 does
-not say otherwise. It has single runs, and a test error is known only up to its
-standard error: 0.11 points for 1.2% of 10,000 images. Of the differences that
-it has between BinaryConnect, BWN and LAB, on MNIST, CIFAR-10 and SVHN, none
-reaches two standard errors, if two networks' errors are taken as independent.
-
-α is put to the test where nothing normalizes: in the LSTM (Tables 3 and 4),
-where in the paper BinaryConnect falls far behind, and in the MLP without batch
-norm, which the paper did not run and this page adds. There BinaryConnect's
-weights are ±1, so that each layer multiplies the signal by about the root of
-its width; BWN and LAB scale it back. BWN and LAB differ only in how much each
-weight counts in the average that is α.
-
-### Why few epochs of a text are not two hundred
-
-The texts ran for few of the paper's 200 epochs, all at the first learning rate.
-One may suspect the rate: while it is high, a latent weight near zero changes
-its sign time and again, and ŵ jumps by 2α where a weight of full precision
-moves a little. The table by schedule holds ten epochs at the first rate against
-ten in which it falls as far as in the paper's 200, and two lines above say what
-came of it. If the rate alone were the cause, the binary networks would get
-further where it falls; but where it falls there also is less time to learn, for
-full precision too: a weak test. Ten epochs are a twentieth of the
-paper's updates, and 128 cells a quarter of its width: what binarization costs
-in the end, and why it costs more at the beginning, is open.
-
-Whether longer sequences are better is not to be seen either: an epoch of those
-of 10 bytes has fifteen times as many updates as one of sequences of 150, which
-at equal epochs puts the short ones ahead."""
+GROUPS = {
+    "the paper says": PAPER,
+    "not in the paper": OURS,
+    "what we ask of ourselves": LIMITS,
+}
+CLAIMS = (*PAPER, *OURS, *LIMITS)

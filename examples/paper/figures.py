@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from examples.paper.results import Run, find, shown_sizes
+from examples.paper.results import Run, find, shown_cells, shown_sizes
 from examples.paper.schemes import SCHEMES
 from examples.paper.tables import TABLES
 from keras_lab.files import replacing
@@ -19,6 +19,8 @@ STYLE = {
     "bwn": "C1v--",
     "lab": "C3o-.",
 }
+
+LABEL = {"error": "test error (%)", "loss": "test cross-entropy (nats)"}
 
 # Of one legend for two panels: inside there may be curves anywhere.
 LEGEND = "outside upper center"
@@ -86,15 +88,19 @@ def convergence(runs):
             title=f"{column.title}, {_sizes(run)}, seed {run.seed}",
             xlabel="epoch",
             ylabel="error of LAB (%)",
-            yscale="log",
         )
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter("")
+        _log_scale(axes)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(alpha=0.3)
         axes.legend()
     return figure
+
+
+def _log_scale(axes):
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("")
 
 
 def texts(runs):
@@ -107,8 +113,13 @@ def schedules(runs):
     return _by_epoch(runs, "schedule")
 
 
+def without_norm(runs):
+    """The table without batch norm by epoch."""
+    return _by_epoch(runs, "no_norm")
+
+
 def _by_epoch(runs, name):
-    """Cross-entropy by epoch, a panel a column and a line a scheme."""
+    """What is measured by epoch, a panel a column and a line a scheme."""
     table = TABLES[name]
     found = [
         (column, [find(runs, column, s, sizes) for s in STYLE])
@@ -123,10 +134,10 @@ def _by_epoch(runs, name):
     for axes, (column, cells) in zip(panels, found):
         for cell in filter(None, cells):
             run = cell.runs[0]
-            losses = np.array(run.history["test_loss"], np.float64)
+            values = run.history[f"test_{run.measure}"]
             (lines[run.scheme],) = axes.plot(
                 np.arange(1, run.epochs_done + 1),
-                losses,
+                np.array(values, np.float64),
                 STYLE[run.scheme],
                 markersize=4,
                 label=SCHEMES[run.scheme].title,
@@ -134,8 +145,10 @@ def _by_epoch(runs, name):
         axes.set(
             title=f"{column.title}, {_sizes(run)}",
             xlabel="epoch",
-            ylabel="test cross-entropy (nats)",
+            ylabel=LABEL[run.measure],
         )
+        if run.measure == "error":
+            _log_scale(axes)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(alpha=0.3)
     figure.legend(handles=list(lines.values()), loc=LEGEND, ncols=2)
@@ -147,66 +160,64 @@ def _sizes(run):
     return ", ".join(f"{name} {size}" for name, size in run.sizes.items())
 
 
-def _study(runs, name, size_name, label, ylabel):
+def _study(runs, name, size_name, label, ylabel, sharey):
     """A table of one recipe as curves, the paper's beside ours.
 
-    Ours at equal epochs: those of the run that has fewest.
+    Ours as the table shows them. An error has its standard error as a bar; that
+    of one cross-entropy is not known.
     """
     table = TABLES[name]
-    sizes = shown_sizes(runs, table)
-    epochs = min(
-        (
-            cell.epochs
-            for column, size in zip(table.columns, sizes)
-            for scheme in table.schemes
-            if (cell := find(runs, column, scheme, size))
-        ),
-        default=None,
-    )
+    cells = shown_cells(runs, table)
+    at = [size[size_name] for size in shown_sizes(runs, table)]
+    epochs = {cell.epochs for cell in cells.values() if cell}
+    if not any(cell and cell.values for cell in cells.values()):
+        return None
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    paper, ours = figure.subplots(1, 2, sharex=True, sharey=True)
-    points = 0
-    for scheme in table.schemes:
-        at = [size[size_name] for size in sizes]
+    paper, ours = figure.subplots(1, 2, sharex=True, sharey=sharey)
+    for number, scheme in enumerate(table.schemes):
+        # Side by side, for the bars to be seen.
+        aside = (number - (len(table.schemes) - 1) / 2) * max(at) / 100
         printed = [float(column.paper[scheme]) for column in table.columns]
         title = SCHEMES[scheme].title
         paper.plot(at, printed, STYLE[scheme], label=title)
-        cells = [
-            (x, find(runs, column, scheme, size, epochs))
-            for x, column, size in zip(at, table.columns, sizes)
+        points = [
+            (x + aside, cell.mean, _bar(cell))
+            for x, column in zip(at, table.columns)
+            if (cell := cells[column.title, scheme]) and cell.values
         ]
-        cells = [(x, cell) for x, cell in cells if cell and cell.values]
-        points += len(cells)
-        if cells:
-            ours.errorbar(
-                [x for x, _ in cells],
-                [cell.mean for _, cell in cells],
-                # One run has no spread, which is not a spread of zero.
-                [cell.spread or np.nan for _, cell in cells],
-                fmt=STYLE[scheme],
-                capsize=3,
-            )
-    if not points:
-        return None
+        if points:
+            x, means, bars = zip(*points)
+            ours.errorbar(x, means, bars, fmt=STYLE[scheme], capsize=3)
     paper.set(title="the paper")
-    ours.set(title=f"ours, {epochs} epochs (see the table's notes)")
+    ours.set(title=f"ours, {_range(epochs)} epochs")
     for axes in (paper, ours):
         axes.set(xlabel=label, ylabel=ylabel)
-        axes.set_xticks(sorted({size[size_name] for size in sizes}))
+        axes.set_xticks(at)
         axes.grid(alpha=0.3)
     figure.legend(handles=list(paper.lines), loc=LEGEND, ncols=4)
     return figure
 
 
+def _bar(cell):
+    """Half the length of a bar; NaN for none."""
+    known = cell.measure == "error" or len(cell.values) > 1
+    return cell.standard_error if known else np.nan
+
+
 def width(runs):
-    """Table 2 as curves."""
-    return _study(runs, "table2", "width", "filters K", "test error (%)")
+    """Table 2 as curves.
+
+    Each panel has a scale of its own: without SVHN's `extra` images errors are
+    several times those of the paper.
+    """
+    label = LABEL["error"]
+    return _study(runs, "table2", "width", "filters K", label, sharey=False)
 
 
 def time_steps(runs):
     """Table 4 as curves."""
-    label = "test cross-entropy (nats)"
-    return _study(runs, "table4", "steps", "time steps TS", label)
+    label = LABEL["loss"]
+    return _study(runs, "table4", "steps", "time steps TS", label, sharey=True)
 
 
 def gradients(runs):
@@ -230,8 +241,10 @@ def gradients(runs):
         for run in of_panel:
             gradient = run.recurrent_gradient
             counts = np.array(gradient["counts"])
-            outside = ("below", "above", "not_finite")
-            total = counts.sum() + sum(gradient[name] for name in outside)
+            # What is beyond the bins is in the outermost ones.
+            counts[0] += gradient["below"]
+            counts[-1] += gradient["above"] + gradient["not_finite"]
+            total = counts.sum()
             edges = np.linspace(*gradient["log10_range"], len(counts) + 1)
             sizes = 10 ** ((edges[1:] + edges[:-1]) / 2)
             seen += sizes[counts > 0.001 * total].tolist()
@@ -243,7 +256,7 @@ def gradients(runs):
                 label=SCHEMES[run.scheme].title,
             )
         epochs = {run.epochs_done for run in of_panel}
-        after = f", after {_range(epochs)} epochs" if epochs else ""
+        after = f", after {_range(epochs)} epochs" if epochs else ", not run"
         axes.set(
             title=title + after,
             xscale="log",
@@ -267,7 +280,13 @@ OF_TABLE = {
     "table1": (
         Drawing("convergence", "Figure 1: convergence of LAB", convergence),
     ),
-    "table2": (Drawing("width", "Error by the number of filters", width),),
+    "table2": (
+        Drawing(
+            "width",
+            "Error by the number of filters; bars are standard errors",
+            width,
+        ),
+    ),
     "table3": (
         Drawing("texts", "Cross-entropy by epoch, one seed each", texts),
     ),
@@ -275,9 +294,14 @@ OF_TABLE = {
         Drawing("time_steps", "Cross-entropy by time steps", time_steps),
         Drawing(
             "gradients",
-            "Figure 2: gradients of the recurrent weights at 10 and 100 steps",
+            "Figure 2: gradients of the recurrent weights at 10 and 100 steps, "
+            "of the first 100 sequences of the validation part, after the last "
+            "epoch",
             gradients,
         ),
+    ),
+    "no_norm": (
+        Drawing("no_norm", "Error by epoch, one seed each", without_norm),
     ),
     "schedule": (
         Drawing("schedule", "Cross-entropy by epoch and schedule", schedules),

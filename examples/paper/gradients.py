@@ -6,9 +6,9 @@ import numpy as np
 from keras_lab import backend
 from keras_lab.datasets import Part
 
-# Bins of log10 |g|, four an order of magnitude: where gradients explode there
-# are many orders.
-LOWEST, HIGHEST, BINS = -12, 20, 128
+# Bins of log10 |g|, four an order of magnitude. Where gradients explode they
+# take up what orders there are: all that float32 has.
+LOWEST, HIGHEST, BINS = -45, 39, 336
 EXAMPLES = 100
 
 

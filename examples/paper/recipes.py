@@ -17,6 +17,7 @@ from examples.paper.schemes import Scheme
 from keras_lab import LABAdam, datasets
 
 FOLLOW = ("paper", "code")
+PARTS = ("train", "validation", "test")
 
 
 @dataclasses.dataclass(frozen=True)

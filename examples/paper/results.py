@@ -8,14 +8,17 @@ import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from examples.paper.recipes import RECIPES, Recipe
+from examples.paper.recipes import PARTS, RECIPES, Recipe
 from examples.paper.schemes import SCHEMES
 from examples.paper.selection import select
 from examples.paper.tables import TABLES, Column, Table
-from examples.paper.training import PARTS, Plan
+from examples.paper.training import Plan
 
 DECIMALS = {"error": 2, "loss": 3}
-MACHINE = ("machine", "cores", "python", "keras", "tensorflow", "numpy")
+# Nats: the least that the standard error of one run's cross-entropy is taken
+# to be. It is a guess.
+ONE_RUN = 0.02
+MACHINE = ("machine", "python", "keras", "tensorflow", "numpy")
 
 
 class ResultError(Exception):
@@ -112,6 +115,29 @@ class Cell:
         return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
     @property
+    def standard_error(self) -> float:
+        """That of the mean.
+
+        An error rate has that of the test set's size and that of the seeds,
+        where there are several; a cross-entropy that of the seeds.
+        """
+        seeds = len(self.values)
+        variance_of_seeds = self.spread**2 / seeds
+        if self.measure == "error":
+            share = self.mean / 100
+            tested = self.runs[0].data["test"]
+            return math.sqrt(
+                1e4 * share * (1 - share) / tested + variance_of_seeds
+            )
+        return math.sqrt(max(variance_of_seeds, ONE_RUN**2 / seeds))
+
+    @property
+    def updates(self) -> int:
+        """How often an epoch updates the weights."""
+        run = self.runs[0]
+        return run.data["train"] // run.recipe.batch
+
+    @property
     def measure(self) -> str:
         return self.runs[0].measure
 
@@ -194,7 +220,7 @@ def _check(content, name):
     if not content["sessions"]:
         raise ValueError("it has no session")
     for session in content["sessions"]:
-        for key in ("commit", *MACHINE):
+        for key in ("commit", "cores", *MACHINE):
             session[key]
 
 
@@ -247,6 +273,34 @@ def cell_of(
     index = [each.title for each in columns].index(column)
     sizes = shown_sizes(runs, TABLES[table])[index]
     return find(runs, columns[index], scheme, sizes, epochs)
+
+
+def shown_cells(
+    runs: list[Run], table: Table
+) -> dict[tuple[str, str], Cell | None]:
+    """What a table shows, by the column's title and the scheme.
+
+    Where rows are to be read across, all have the epochs of the shortest run;
+    one that is under way does not count as that.
+    """
+    places = [
+        (column, scheme, sizes)
+        for column, sizes in zip(table.columns, shown_sizes(runs, table))
+        for scheme in table.schemes
+    ]
+    cells = [find(runs, *place) for place in places]
+    if table.across:
+        ran = [cell for cell in cells if cell]
+        finished = [cell for cell in ran if not cell.unfinished]
+        epochs = min((c.epochs for c in finished or ran), default=None)
+        cells = [
+            cell and find(runs, *place, min(cell.epochs, epochs))
+            for cell, place in zip(cells, places)
+        ]
+    return {
+        (column.title, scheme): cell
+        for (column, scheme, _), cell in zip(places, cells)
+    }
 
 
 def shown_sizes(runs: list[Run], table: Table) -> list[dict[str, int]]:

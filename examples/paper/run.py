@@ -23,7 +23,7 @@ from examples.paper.checkpoints import Finished, RunError
 from examples.paper.recipes import FOLLOW, RECIPES
 from examples.paper.schemes import SCHEMES
 from examples.paper.tables import FIGURES, TABLES, jobs
-from examples.paper.training import Plan, run
+from examples.paper.training import Plan, previous, run
 from keras_lab.datasets import DataError
 
 SIZES = ("width", "cells", "steps")
@@ -139,7 +139,8 @@ def _whole_number(lowest):
             value = None
         if value is None or not lowest <= value < 2**32:
             raise argparse.ArgumentTypeError(
-                f"must be an integer, at least {lowest}. Received: {text!r}"
+                f"must be an integer from {lowest} to 4294967295. Received: "
+                f"{text!r}"
             )
         return value
 
@@ -160,14 +161,14 @@ def plans(options) -> list[Plan]:
         ]
     return [
         Plan(
-            name,
-            RECIPES[name],
-            scheme,
-            seed,
-            epochs,
-            sizes,
-            options.follow,
-            options.note,
+            name=name,
+            recipe=RECIPES[name],
+            scheme=scheme,
+            seed=seed,
+            epochs=epochs,
+            sizes=sizes,
+            follow=options.follow,
+            note=options.note,
         )
         for seed in options.seed
         for name, scheme, epochs, sizes in wanted
@@ -175,10 +176,28 @@ def plans(options) -> list[Plan]:
     ]
 
 
+def problems(todo: list[Plan], folder: Path) -> list[str]:
+    """What keeps runs from going on from what is in the folder."""
+    found = []
+    for plan in todo:
+        try:
+            previous(plan, plan.path(folder))
+        except Finished:
+            pass
+        except RunError as error:
+            found.append(str(error))
+    return found
+
+
 def main(arguments=None) -> int:
     """Runs the command line and returns the exit code."""
     options = parse(arguments)
     todo = plans(options)
+    # A table takes days: what cannot work is said before the first run.
+    if found := problems(todo, options.results_dir):
+        for problem in found:
+            _log(f"run.py: error: {problem}")
+        return 1
     code, without_data = 0, set()
     for number, plan in enumerate(todo, start=1):
         if plan.name in without_data:

@@ -19,7 +19,7 @@ import numpy as np
 import keras_lab
 from examples.paper import checkpoints
 from examples.paper.gradients import recurrent_gradient
-from examples.paper.recipes import Recipe
+from examples.paper.recipes import PARTS, Recipe
 from examples.paper.schemes import SCHEMES
 from examples.paper.selection import select
 from examples.records import environment
@@ -27,7 +27,6 @@ from keras_lab.binary_weight import binary_weights
 from keras_lab.datasets import Part
 from keras_lab.names import named_parts
 
-PARTS = ("train", "validation", "test")
 EVALUATION_BATCH = 500
 
 
@@ -65,6 +64,15 @@ class Plan:
         ]
         code = ["code"] if self.follow == "code" else []
         return "-".join([self.name, *changed, *code])
+
+    @property
+    def all_epochs(self) -> int:
+        """How many epochs there are in the end."""
+        return self.recipe.epochs if self.epochs is None else self.epochs
+
+    def path(self, folder: Path) -> Path:
+        """The file of the result, given the folder of all results."""
+        return folder / self.experiment / f"{self.scheme}-{self.seed}.json"
 
     def __str__(self):
         return f"{self.experiment} {self.scheme}-{self.seed}"
@@ -129,16 +137,21 @@ def run(
         jit_compile: Whether XLA compiles the step.
         log: Called with a line of progress now and then.
     """
-    path = folder / plan.experiment / f"{plan.scheme}-{plan.seed}.json"
+    path = plan.path(folder)
     with checkpoints.kept(path):
         return _run(plan, data_folder, path, jit_compile, log)
+
+
+def previous(plan: Plan, path: Path) -> dict | None:
+    """The result that a run goes on from, as `checkpoints.previous`."""
+    return checkpoints.previous(path, plan.configuration(), plan.all_epochs)
 
 
 def _run(plan, data_folder, path, jit_compile, log):
     recipe = plan.recipe.following(plan.follow)
     scheme = SCHEMES[plan.scheme]
-    epochs = recipe.epochs if plan.epochs is None else plan.epochs
-    result = checkpoints.previous(path, plan.configuration(), epochs)
+    epochs = plan.all_epochs
+    result = previous(plan, path)
 
     data = recipe.load(data_folder, **plan.sizes)
     keras.utils.set_random_seed(plan.seed)

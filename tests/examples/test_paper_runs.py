@@ -359,7 +359,7 @@ def test_selection_takes_the_later_of_equal_epochs():
 
 
 def test_recurrent_gradients_are_counted_by_magnitude(rng):
-    sizes = [1e-20, 0.0, 3e-5, -3e-5, 0.2, 1e30, np.inf, np.nan]
+    sizes = [1e-50, 0.0, 3e-5, -3e-5, 0.2, 1e50, np.inf, np.nan]
     counted = histogram(np.array(sizes))
     low, high = counted["log10_range"]
     width = (high - low) / len(counted["counts"])
@@ -406,7 +406,7 @@ def test_a_network_without_recurrent_weights_has_no_such_gradient():
     [
         (["mnits"], "mnits"),
         (["mnist", "--scheme", "lba"], "lba"),
-        (["mnist", "--epochs", "0"], "at least 1. Received: '0'"),
+        (["mnist", "--epochs", "0"], "from 1 to 4294967295. Received: '0'"),
         (["mnist", "--seed", "-1"], "Received: '-1'"),
         (["mnist", "--width", "many"], "Received: 'many'"),
         (["mnist", "--cells", "5"], "no --cells, but --width"),
@@ -451,6 +451,24 @@ def test_the_command_runs_and_then_refuses(tmp_path, capsys, monkeypatch):
     assert command.main([*options, "--scheme", "lab"]) == 1
     complaint = capsys.readouterr().err
     assert "not overwritten" in complaint and "another --seed" in complaint
+
+
+def test_what_cannot_go_on_is_said_before_the_first_run(
+    tmp_path, capsys, monkeypatch
+):
+    """As in a clone, which has results and no checkpoints."""
+    monkeypatch.setitem(command.RECIPES, "mnist", TINY)
+    options = ["mnist", "--epochs", "1", "--no-jit"]
+    options += ["--results-dir", str(tmp_path)]
+    assert command.main([*options, "--scheme", "bwn"]) == 0
+    (tmp_path / "mnist" / "bwn-1.checkpoint.npz").unlink()
+    capsys.readouterr()
+    options[2] = "2"
+    assert command.main([*options, "--scheme", "lab", "bwn"]) == 1
+    complaint = capsys.readouterr().err
+    assert "bwn-1.json has 1 of 2 epochs" in complaint
+    assert "name another --seed or --results-dir" in complaint
+    assert not (tmp_path / "mnist" / "lab-1.json").exists()
 
 
 @pytest.mark.parametrize(

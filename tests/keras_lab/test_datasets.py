@@ -354,6 +354,16 @@ def test_a_text_of_the_right_size_and_other_bytes_is_an_error(tmp_path, rng):
         datasets.war_and_peace(tmp_path)
 
 
+@needs("text/warpeace_input.txt")
+def test_a_text_of_the_right_bytes_in_another_order_is_said_so(tmp_path):
+    (tmp_path / "text").mkdir()
+    content = (Path(DATA) / "text" / "warpeace_input.txt").read_bytes()
+    (tmp_path / "text" / "warpeace_input.txt").write_bytes(content[::-1])
+    assert datasets.war_and_peace(DATA).departures == ()
+    (departure,) = datasets.war_and_peace(tmp_path).departures
+    assert departure.startswith("another warpeace_input.txt than")
+
+
 @needs("text/linux_input.txt")
 def test_linux_kernel_has_the_authors_blocks():
     data = datasets.linux_kernel(DATA)
