@@ -55,8 +55,8 @@ def note(cell: Cell) -> str:
         own = [text for text in of_run if text not in parts]
         parts += [f"seed {run.seed}: {', '.join(own)}"] if own else []
     if cell.left_out:
-        runs = "run" if cell.left_out == 1 else "runs"
-        parts.append(f"{cell.left_out} more {runs} with fewer epochs left out")
+        more = _count(cell.left_out, "more run")
+        parts.append(f"{more} with fewer epochs left out")
     return "; ".join(parts)
 
 
@@ -88,8 +88,8 @@ def format_cell(cell: Cell | None, notes: Footnotes) -> str:
     text = f"**{cell.mean:.{decimals}f}**"
     if len(cell.values) > 1:
         text += f" ± {cell.spread:.{decimals}f}"
-    runs = f"{len(cell.runs)} run" + ("s" if len(cell.runs) > 1 else "")
-    text += f" ({runs}, {cell.epochs} epochs)"
+    runs, epochs = _count(len(cell.runs), "run"), _count(cell.epochs, "epoch")
+    text += f" ({runs}, {epochs})"
     if len(cell.values) < len(cell.runs):
         text += f", {len(cell.runs) - len(cell.values)} diverged"
     return text + notes.mark(note(cell))
@@ -150,6 +150,10 @@ def format_runs(runs: list[Run]) -> list[str]:
     return lines
 
 
+def _count(number, noun):
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def _different(texts):
     return ", ".join(dict.fromkeys(texts))
 
@@ -159,8 +163,7 @@ def _commit(session):
 
 
 def _cores(session):
-    cores = session["cores"]
-    text = f"{cores} core{'s' * (cores != 1)}"
+    text = _count(session["cores"], "core")
     return text if session.get("jit_compile", True) else f"{text}, no XLA"
 
 

@@ -8,11 +8,11 @@ import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from examples.paper.plans import Plan
 from examples.paper.recipes import PARTS, RECIPES, Recipe
 from examples.paper.schemes import SCHEMES
 from examples.paper.selection import select
 from examples.paper.tables import TABLES, Column, Table
-from examples.paper.training import Plan
 
 DECIMALS = {"error": 2, "loss": 3}
 # Nats: the least that the standard error of one run's cross-entropy is taken

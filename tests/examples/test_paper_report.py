@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from examples.paper import checks, claims, figures, report, results
+from examples.paper.plans import Plan
 from examples.paper.recipes import RECIPES
 from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
 from examples.paper.selection import select
 from examples.paper.tables import TABLES
-from examples.paper.training import Plan
 
 
 def write_result(folder, recipe, scheme, seed, values, extra=(), **changes):

@@ -14,11 +14,12 @@ import pytest
 from examples.paper import checkpoints, report
 from examples.paper import run as command
 from examples.paper.gradients import histogram, recurrent_gradient
+from examples.paper.plans import Plan
 from examples.paper.recipes import RECIPES
 from examples.paper.schemes import SCHEMES
 from examples.paper.selection import select
 from examples.paper.tables import FIGURES, TABLES, jobs
-from examples.paper.training import Plan, epoch_order, run
+from examples.paper.training import epoch_order, run
 from keras_lab.datasets import Dataset, Part, text_file
 
 
