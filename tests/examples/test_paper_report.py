@@ -491,7 +491,7 @@ def test_a_table_that_is_read_across_has_equal_epochs(tmp_path):
         report.build_page(results.load(tmp_path), {}), "Table 4", "LAB"
     )
     assert cells[1].startswith("**1.900** (1 run, 2 epochs)")
-    assert cells[3].startswith("**2.500** (1 run, 1 epochs)")
+    assert cells[3].startswith("**2.500** (1 run, 1 epoch)")
 
 
 def test_gradients_beyond_the_bins_are_drawn(tmp_path):
