@@ -78,17 +78,16 @@ def previous(
     def check_unfinished(result):
         if result["epochs_done"] >= epochs:
             raise Finished(
-                f"{path} is finished and is not overwritten: "
-                f"{result['epochs_done']} epochs are done, {epochs} were asked "
-                f"for. {elsewhere}."
+                f"{path} is finished and is not overwritten (epochs done: "
+                f"{result['epochs_done']}, asked for: {epochs}). {elsewhere}."
             )
 
     written = None
-    if path.is_file():
+    if path.exists():
         written = _read_result(path)
         check(written)
         check_unfinished(written)
-    if not checkpoint.is_file():
+    if not checkpoint.exists():
         if written is None:
             return None
         raise RunError(
@@ -108,19 +107,29 @@ def previous(
             f"{path} and {checkpoint.name} are not of the same run: it cannot "
             f"be continued. {elsewhere}, or {anew}."
         )
-    return written
+    return {**saved, **written}
 
 
 def save(path: Path, model: keras.Model, result: dict) -> None:
-    """Writes the checkpoint and the result."""
+    """Writes the checkpoint and the result.
+
+    Raises:
+        RunError: If they cannot be written. What was there is there still.
+    """
     checkpoint = _checkpoint(path)
-    checkpoint.parent.mkdir(parents=True, exist_ok=True)
     arrays = {str(n): v.numpy() for n, v in enumerate(_variables(model))}
-    with replacing(checkpoint) as partial, open(partial, "wb") as file:
-        np.savez(file, result=json.dumps(result), **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    write_json(path, result)
+    try:
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(checkpoint) as partial, open(partial, "wb") as file:
+            np.savez(file, result=json.dumps(result), **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        write_json(path, result)
+    except OSError as error:
+        raise RunError(
+            f"{path} and its checkpoint cannot be written: {error}. The epoch "
+            "before is kept, and the same command goes on from it."
+        ) from error
 
 
 def restore(path: Path, model: keras.Model) -> None:
@@ -135,7 +144,13 @@ def restore(path: Path, model: keras.Model) -> None:
             f"{len(variables)} of this network and its optimizer."
         )
     for number, variable in enumerate(variables):
-        variable.assign(arrays[str(number)])
+        array = arrays[str(number)]
+        if array.shape != tuple(variable.shape):
+            raise RunError(
+                f"{checkpoint} holds {variable.path} with the shape "
+                f"{array.shape}, not {tuple(variable.shape)}."
+            )
+        variable.assign(array)
 
 
 def _checkpoint(path):
@@ -145,9 +160,9 @@ def _checkpoint(path):
 def _read_result(path):
     try:
         result = json.loads(path.read_text())
-        if not isinstance(result["epochs_done"], int):
+        if type(result["epochs_done"]) is not int:
             raise TypeError(f"epochs_done is {result['epochs_done']!r}")
-    except (ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise RunError(
             f"{path} is not a result ({type(error).__name__}: {error}). "
             "Delete it: the run then goes on from its checkpoint, or starts "
@@ -157,14 +172,22 @@ def _read_result(path):
 
 
 def _read_checkpoint(checkpoint):
-    return json.loads(_read_arrays(checkpoint, ["result"])["result"].item())
+    """The result that a checkpoint holds."""
+    with _opened(checkpoint) as arrays:
+        return json.loads(arrays["result"].item())
 
 
-def _read_arrays(checkpoint, names=None):
-    """Arrays of a checkpoint by name; all of them, if no names are given."""
+def _read_arrays(checkpoint):
+    """All arrays of a checkpoint by name."""
+    with _opened(checkpoint) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+@contextlib.contextmanager
+def _opened(checkpoint):
     try:
         with np.load(checkpoint) as arrays:
-            return {name: arrays[name] for name in names or arrays.files}
+            yield arrays
     except Exception as error:  # A broken archive can raise anything.
         raise RunError(
             f"{checkpoint} cannot be read ({type(error).__name__}: {error}). "

@@ -151,15 +151,23 @@ def _verdict(lead, noise):
 
 def _all(verdicts):
     """The verdict on a sentence that several must agree with."""
-    return next(v for v in (DIFFERS, OPEN, HOLDS) if v in verdicts)
+    ran = set(verdicts) - {NOT_RUN}
+    if not ran:
+        return NOT_RUN
+    verdict = next(v for v in (DIFFERS, OPEN, SO_FAR, HOLDS) if v in ran)
+    return SO_FAR if verdict == HOLDS and NOT_RUN in verdicts else verdict
 
 
 def lowest(table: str, column: str, best: str, schemes) -> Check:
-    """That one scheme is below each of the others."""
-    others = [scheme for scheme in schemes if scheme != best]
+    """That one scheme is below each of the others that ran."""
 
     def check(runs):
-        (cells,) = compare(runs, table, [column], schemes)
+        ran = [s for s in schemes if cell_of(runs, table, column, s)]
+        others = [scheme for scheme in ran if scheme != best]
+        missing = [scheme for scheme in schemes if scheme not in ran]
+        if best in missing or not others:
+            raise Undecided(NOT_RUN)
+        (cells,) = compare(runs, table, [column], ran)
         leads = {s: _score(cells[s]) - _score(cells[best]) for s in others}
         noise = {s: _noise(cells[s], cells[best]) for s in others}
         numbers = _show(cells)
@@ -170,7 +178,12 @@ def lowest(table: str, column: str, best: str, schemes) -> Check:
                 f"{value[rival]:.{decimals}f}" for value in (leads, noise)
             )
             numbers += f"; lead {lead} ± {error}"
-        return _all({_verdict(leads[s], noise[s]) for s in others}), numbers
+        verdicts = {_verdict(leads[s], noise[s]) for s in others}
+        if missing:
+            titles = ", ".join(SCHEMES[scheme].title for scheme in missing)
+            numbers += f"; {titles} not run"
+            verdicts.add(NOT_RUN)
+        return _all(verdicts), numbers
 
     return check
 
@@ -227,12 +240,9 @@ def in_each(checks: Mapping[str, Check]) -> Check:
 
     def check(runs):
         found = {title: decide(each, runs) for title, each in checks.items()}
-        verdicts = {verdict for verdict, _ in found.values()}
-        if verdicts == {NOT_RUN}:
+        verdict = _all({verdict for verdict, _ in found.values()})
+        if verdict == NOT_RUN:
             raise Undecided(NOT_RUN)
-        verdict = _all(verdicts - {NOT_RUN})
-        if verdict == HOLDS and NOT_RUN in verdicts:
-            verdict = SO_FAR
         return verdict, "<br>".join(
             f"{title}: " + ", ".join(filter(None, pair))
             for title, pair in found.items()
@@ -262,22 +272,48 @@ def cost_changes(
     def check(runs):
         both = ("full_precision", scheme)
         titles, ends = _ends(runs, table, both, equal_updates)
-        cells = [cell for end in ends for cell in end.values()]
-        costs = [_score(end[scheme]) - _reference(end) for end in ends]
-        if not all(map(math.isfinite, costs)):
-            return OPEN, "; ".join(map(_show, ends))
-        change, noise = costs[1] - costs[0], _noise(*cells)
-        decimals = cells[0].decimals
-        numbers = ", ".join(
-            f"{cost:.{decimals}f} at {title}"
-            for cost, title in zip(costs, titles)
-        )
-        return _verdict(sign * change, noise), (
-            f"{numbers}; change {change:.{decimals}f} ± {noise:.{decimals}f} "
-            + _terms(cells)
-        )
+        return _change_of_cost(dict(zip(titles, ends)), scheme, sign)
 
     return check
+
+
+def cost_falls_in_time(table: str, column: str, scheme: str) -> Check:
+    """That a scheme costs less after the last epoch than after the first."""
+
+    def check(runs):
+        both = ("full_precision", scheme)
+        (last,) = compare(runs, table, [column], both)
+        epochs = last[scheme].epochs
+        if epochs < 2:
+            raise Undecided(NOT_RUN)
+        first = {s: cell_of(runs, table, column, s, 1) for s in both}
+        ends = {"epoch 1": first, f"epoch {epochs}": last}
+        return _change_of_cost(ends, scheme, sign=-1)
+
+    return check
+
+
+def _change_of_cost(ends, scheme, sign):
+    """Whether what a scheme costs rises (1) or falls (-1).
+
+    Args:
+        ends: Two titles, and their cells by scheme.
+        scheme: The scheme.
+        sign: Which way.
+    """
+    cells = [cell for end in ends.values() for cell in end.values()]
+    costs = [_score(end[scheme]) - _reference(end) for end in ends.values()]
+    if not all(map(math.isfinite, costs)):
+        return OPEN, "; ".join(map(_show, ends.values()))
+    change, noise = costs[1] - costs[0], _noise(*cells)
+    decimals = cells[0].decimals
+    numbers = ", ".join(
+        f"{cost:.{decimals}f} at {title}" for cost, title in zip(costs, ends)
+    )
+    return _verdict(sign * change, noise), (
+        f"{numbers}; change {change:.{decimals}f} ± {noise:.{decimals}f} "
+        + _terms(cells)
+    )
 
 
 def falls(table: str, scheme: str, equal_updates: bool = False) -> Check:

@@ -18,6 +18,9 @@ STYLE = {
     "binary_connect": "C0^:",
     "bwn": "C1v--",
     "lab": "C3o-.",
+    "bnn": "C9^:",
+    "xnor": "C8v--",
+    "lab2": "C6o-.",
 }
 
 LABEL = {"error": "test error (%)", "loss": "test cross-entropy (nats)"}
@@ -122,7 +125,7 @@ def _by_epoch(runs, name):
     """What is measured by epoch, a panel a column and a line a scheme."""
     table = TABLES[name]
     found = [
-        (column, [find(runs, column, s, sizes) for s in STYLE])
+        (column, [find(runs, column, s, sizes) for s in table.schemes])
         for column, sizes in zip(table.columns, shown_sizes(runs, table))
     ]
     found = [(column, cells) for column, cells in found if any(cells)]
@@ -151,7 +154,10 @@ def _by_epoch(runs, name):
             _log_scale(axes)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(alpha=0.3)
-    figure.legend(handles=list(lines.values()), loc=LEGEND, ncols=2)
+    # In the order of the table, whichever panel has them.
+    handles = [lines[scheme] for scheme in table.schemes if scheme in lines]
+    columns = 4 if len(found) > 1 else 2 if len(handles) <= 4 else 3
+    figure.legend(handles=handles, loc=LEGEND, ncols=columns)
     return figure
 
 
@@ -189,13 +195,24 @@ def _study(runs, name, size_name, label, ylabel, sharey):
             x, means, bars = zip(*points)
             ours.errorbar(x, means, bars, fmt=STYLE[scheme], capsize=3)
     paper.set(title="the paper")
-    ours.set(title=f"ours, {_range(epochs)} epochs")
+    ours.set(title=f"ours, {_scale(cells, size_name)}{_range(epochs)} epochs")
     for axes in (paper, ours):
         axes.set(xlabel=label, ylabel=ylabel)
         axes.set_xticks(at)
         axes.grid(alpha=0.3)
     figure.legend(handles=list(paper.lines), loc=LEGEND, ncols=4)
     return figure
+
+
+def _scale(cells, but):
+    """The sizes of the networks but for one, and how many images there were."""
+    runs = [run for cell in cells.values() if cell for run in cell.runs]
+    sizes = {name: size for name, size in runs[0].sizes.items() if name != but}
+    texts = [f"{name} {size}" for name, size in sizes.items()]
+    if runs[0].recipe.examples:
+        counts = _range({run.data["train"] for run in runs})
+        texts.append(f"{counts} training images")
+    return "".join(f"{text}, " for text in texts)
 
 
 def _bar(cell):
@@ -226,8 +243,8 @@ def gradients(runs):
     found = {}
     for column, sizes in zip(table.columns, shown_sizes(runs, table)):
         if sizes["steps"] in (10, 100):
-            cells = [find(runs, column, s, sizes) for s in STYLE]
-            found[column.title] = [
+            cells = [find(runs, column, s, sizes) for s in table.schemes]
+            found[f"{column.title}, cells {sizes['cells']}"] = [
                 cell.runs[0]
                 for cell in cells
                 if cell and "recurrent_gradient" in cell.runs[0].content
@@ -273,7 +290,7 @@ def gradients(runs):
 def _range(numbers):
     """One number, or the first and the last."""
     first, last = min(numbers), max(numbers)
-    return str(first) if first == last else f"{first} to {last}"
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 OF_TABLE = {

@@ -186,7 +186,8 @@ def build_page(runs: list[Run], drawn: dict[str, str]) -> str:
             lines += _embed(figure, drawn)
     lines += ["## What agrees, and why", ""]
     lines += claims.format_claims(runs)
-    lines += ["", prose.WHY, "", prose.CHOICES, "## All runs", ""]
+    lines += ["", *(why.text for why in prose.WHY if why.is_true(runs))]
+    lines += [prose.CHOICES, "## All runs", ""]
     lines += (
         [prose.ALL_RUNS, *format_runs(runs)] if runs else ["Nothing has run."]
     )

@@ -307,8 +307,8 @@ def shown_sizes(runs: list[Run], table: Table) -> list[dict[str, int]]:
     """The sizes of the networks that each column shows.
 
     The columns of one recipe differ in the size that the table is about. In all
-    others they are alike: as in the paper, or scaled down for all, whichever
-    fills more of the table; the larger of equals.
+    others they are alike: those that most of the columns ran at; of these, as
+    in the paper, or else whichever fills more of the table, or is larger.
     """
     filled = collections.defaultdict(set)
     for column in table.columns:
@@ -317,12 +317,19 @@ def shown_sizes(runs: list[Run], table: Table) -> list[dict[str, int]]:
                 column.recipe, column.sizes
             ):
                 others = run.sizes.items() - column.sizes.items()
-                key = (column.recipe, tuple(sorted(others)))
+                key = (column.recipe, frozenset(others))
                 filled[key].add((column.title, run.scheme))
+
+    def rank(key):
+        recipe, others = key
+        titles = {title for title, _ in filled[key]}
+        as_in_paper = others <= RECIPES[recipe].all_sizes.items()
+        return len(titles), as_in_paper, len(filled[key]), sorted(others)
+
     sizes = []
     for column in table.columns:
         ran = [key for key in filled if key[0] == column.recipe]
-        best = max(ran, key=lambda key: (len(filled[key]), key), default=None)
+        best = max(ran, key=rank, default=None)
         others = best[1] if best else RECIPES[column.recipe].all_sizes
         sizes.append({**dict(others), **column.sizes})
     return sizes

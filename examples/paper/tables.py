@@ -66,7 +66,7 @@ def numbers(line: str, schemes=tuple(SCHEMES)) -> dict[str, str]:
 
 
 # The learning rate of the convolution networks first falls after 15 epochs.
-FEW_EPOCHS = 20
+FEW_EPOCHS = 16
 
 TABLES = {
     "table1": Table(

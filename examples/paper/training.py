@@ -239,8 +239,10 @@ def _differences(before, now):
 def _first_line(plan, data, first, epochs):
     sizes = ", ".join(f"{len(getattr(data, p).y):,} {p}" for p in PARTS)
     departures = "".join(f"; {text}" for text in data.departures)
-    goes_on = f"goes on at epoch {first} of " if first > 1 else ""
-    return f"{plan}   {goes_on}{epochs} epochs   examples: {sizes}{departures}"
+    length = f"epochs: {epochs}"
+    if first > 1:
+        length = f"goes on at epoch {first} of {epochs}"
+    return f"{plan}   {length}   examples: {sizes}{departures}"
 
 
 def _progress_line(plan, recipe, record, epoch, epochs, left):

@@ -17,7 +17,7 @@ __all__ = ["cached"]
 
 # To be raised whenever a preprocessing function gives other numbers, or an
 # entry has other files.
-VERSION = 2
+VERSION = 3
 
 
 def cached(
@@ -62,22 +62,27 @@ def cached(
     return arrays
 
 
-# Written last: the shape of each array by its name.
-SHAPES = "shapes.json"
+# Written last: type and shape of each array by its name.
+CONTENTS = "contents.json"
 # What reading and writing an entry may raise.
 DAMAGED = (OSError, ValueError, EOFError)
 
 
 def _read(entry):
     """The arrays of an entry; an error if it is damaged."""
-    shapes = json.loads((entry / SHAPES).read_text())
+    contents = json.loads((entry / CONTENTS).read_text())
+    if not (contents and isinstance(contents, dict)):
+        raise ValueError(f"its {CONTENTS} holds {contents!r}")
     arrays = {
-        name: np.load(entry / f"{name}.npy", mmap_mode="r") for name in shapes
+        name: np.load(entry / f"{name}.npy", mmap_mode="r") for name in contents
     }
-    found = {name: list(array.shape) for name, array in arrays.items()}
-    if found != shapes:
-        raise ValueError(f"it holds {found}, not {shapes}")
+    if (found := _describe(arrays)) != contents:
+        raise ValueError(f"it holds {found}, not {contents}")
     return arrays
+
+
+def _describe(arrays):
+    return {n: [str(a.dtype), list(a.shape)] for n, a in arrays.items()}
 
 
 def _write(entry, arrays):
@@ -86,9 +91,11 @@ def _write(entry, arrays):
     partial.mkdir(parents=True)
     try:
         for name, array in arrays.items():
-            np.save(partial / f"{name}.npy", array)
-        shapes = {name: array.shape for name, array in arrays.items()}
-        (partial / SHAPES).write_text(json.dumps(shapes))
+            with open(partial / f"{name}.npy", "wb") as file:
+                np.save(file, array)
+                file.flush()
+                os.fsync(file.fileno())
+        (partial / CONTENTS).write_text(json.dumps(_describe(arrays)))
         if not entry.is_dir():  # Another process may have been faster.
             os.replace(partial, entry)
     finally:

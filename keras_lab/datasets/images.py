@@ -1,5 +1,6 @@
 """MNIST, CIFAR-10 and SVHN with the paper's splits and preprocessing."""
 
+import itertools
 import os
 
 import numpy as np
@@ -8,6 +9,7 @@ from keras_lab.datasets import preprocessing
 from keras_lab.datasets.cache import cached
 from keras_lab.datasets.dataset import Dataset, Part
 from keras_lab.datasets.files import (
+    DataError,
     Source,
     data_folder,
     digests,
@@ -223,6 +225,14 @@ def svhn(
         paths.append(path)
         if not is_official(source, path):
             departures.append(f"another {name} than the official one")
+    files = digests(paths)
+    for first, second in itertools.combinations(paths, 2):
+        if files[first.name] == files[second.name]:
+            raise DataError(
+                f"{first} and {second} are the same file, so that training, "
+                "validation and test would share their images. Delete the "
+                "wrong one, and it is downloaded."
+            )
     channels = (0,) if first_channel_only else None
     name = "svhn-gcn-lcn" + ("-first-channel" if first_channel_only else "")
     arrays = cached(
@@ -235,7 +245,7 @@ def svhn(
     return Dataset(
         **parts,
         classes=10,
-        files=digests(paths),
+        files=files,
         departures=tuple(departures),
     )
 

@@ -9,6 +9,7 @@ import pytest
 from examples.paper.networks import Parts, StdBatchNormalization
 from examples.paper.recipes import RECIPES
 from examples.paper.schemes import SCHEMES
+from keras_lab import datasets
 from keras_lab.binary_weight import binary_weights
 
 
@@ -203,8 +204,9 @@ def test_the_authors_batch_norm_divides_by_deviation_plus_epsilon(rng):
 def test_the_authors_batch_norm_is_an_option():
     parts = Parts(SCHEMES["lab"], follow="code")
     assert isinstance(parts.normalize()[0], StdBatchNormalization)
-    parts = Parts(SCHEMES["lab"])
-    assert type(parts.normalize()[0]) is keras.layers.BatchNormalization
+    (layer,) = Parts(SCHEMES["lab"]).normalize()
+    assert type(layer) is keras.layers.BatchNormalization
+    assert (layer.momentum, layer.epsilon) == (0.9, 1e-5)
 
 
 # Learning rates.
@@ -236,6 +238,8 @@ def slow(epoch, rate):
         ("mnist", 0.01, 0.005, steps_of_ten),
         ("cifar10", 0.03, 0.02, halves),
         ("svhn", 0.001, 0.0005, steps_of_ten),
+        # Not in the paper: a tenth of the rates of MNIST.
+        ("mnist_no_norm", 0.001, 0.0005, steps_of_ten),
         ("war_and_peace", 0.002, 0.002, slow),
         ("linux_kernel", 0.002, 0.002, slow),
     ],
@@ -261,6 +265,14 @@ def test_the_short_schedule_falls_as_far_as_the_papers():
         assert rate == pytest.approx(0.02 * 0.002, rel=0.1)
         assert recipe.learning_rate(SCHEMES["lab"], 1) == 0.002
     assert short.epochs == paper.epochs / 20
+
+
+def test_svhn_has_the_authors_normalization_as_an_option():
+    recipe = RECIPES["svhn"]
+    assert recipe.following("paper").data is datasets.svhn
+    theirs = recipe.following("code").data
+    assert theirs.func is datasets.svhn
+    assert theirs.keywords == {"first_channel_only": True}
 
 
 def test_cifar10_has_the_authors_learning_rate_as_an_option():

@@ -247,6 +247,49 @@ def test_a_claim_is_decided_by_the_results(tmp_path):
         )
 
 
+def test_a_rival_that_did_not_run_does_not_hide_the_others(tmp_path):
+    best = "With binary activations LAB2"
+    write_result(tmp_path, "mnist", "lab2", 1, [(2.0, 2.0)])
+    assert verdict(tmp_path, best)[0] == "not run"
+    for error, expected in (
+        (3.0, "holds so far"),
+        (2.1, "open"),
+        (1.0, "does not hold"),
+    ):
+        write_result(tmp_path, "mnist", "bnn", 1, [(error, error)])
+        decided, numbers = verdict(tmp_path, best)
+        assert decided == expected
+        assert f"BNN {error:.2f}, LAB2 2.00" in numbers
+        assert "; XNOR not run" in numbers
+
+
+def test_the_cost_of_binarization_is_followed_in_time(tmp_path):
+    costs = "War and Peace, 100 steps: binarization costs less"
+    write_result(tmp_path, TEXT, "full_precision", 1, [(2.0, 2.0), (1.5, 1.5)])
+    for last, expected in (
+        (1.6, "holds so far"),
+        (1.8, "open"),
+        (2.0, "does not hold"),
+    ):
+        write_result(tmp_path, TEXT, "lab", 1, [(2.3, 2.3), (last, last)])
+        decided, numbers = verdict(tmp_path, costs)
+        assert decided == expected
+        assert f"0.300 at epoch 1, {last - 1.5:.3f} at epoch 2" in numbers
+
+
+def test_the_page_explains_only_what_came_out(tmp_path):
+    page = report.build_page([], {})
+    assert "### Why the feedforward tables say little" in page
+    for title in ("Why SVHN", "Why few epochs", "How the cost", "Why longer"):
+        assert f"### {title}" not in page
+    for steps, loss in ((10, 1.7), (100, 2.0)):
+        write_study(tmp_path, steps, full_precision=loss, bwn=loss, lab=loss)
+    assert "### Why longer" in report.build_page(results.load(tmp_path), {})
+    another = ["another train_32x32.mat than the official one"]
+    write_result(tmp_path, "svhn", "lab", 1, [(9, 9)], {"departures": another})
+    assert "### Why SVHN" in report.build_page(results.load(tmp_path), {})
+
+
 def test_claims_on_texts_compare_nats(tmp_path):
     for scheme, loss in (("full_precision", 1.6), ("bwn", 1.65), ("lab", 1.69)):
         write_result(tmp_path, "war_and_peace", scheme, 1, [(loss, loss)])
@@ -509,7 +552,7 @@ def test_gradients_beyond_the_bins_are_drawn(tmp_path):
         write_result(*args, sizes=sizes)
     figure = figures.gradients(results.load(tmp_path))
     ten, hundred = figure.axes
-    assert ten.get_title() == "TS = 10, not run"
+    assert ten.get_title() == "TS = 10, cells 512, not run"
     lines = {line.get_label(): line for line in hundred.lines}
     x, share = lines["BinaryConnect"].get_data()
     assert share.max() == share[-1] == 100
@@ -624,6 +667,17 @@ def test_other_schemes_do_not_decide_which_sizes_a_table_shows(tmp_path):
     runs = results.load(tmp_path)
     shown = results.shown_sizes(runs, TABLES["table4"])
     assert [size["cells"] for size in shown] == [128] * 4
+
+
+def test_small_networks_do_not_take_the_place_of_the_papers(tmp_path):
+    for scheme in SCHEMES:
+        sizes = {"width": 16}
+        write_result(tmp_path, "mnist", scheme, 1, [(9.0, 9.0)], sizes=sizes)
+    write_result(tmp_path, "mnist", "lab", 1, [(1.0, 1.0)] * 50)
+    cells, _ = row(
+        report.build_page(results.load(tmp_path), {}), "Table 1", "LAB"
+    )
+    assert cells[1].startswith("**1.00** (1 run, 50 epochs)")
 
 
 def test_our_own_limits_are_for_all_epochs(tmp_path):

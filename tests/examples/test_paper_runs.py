@@ -199,7 +199,7 @@ def test_a_result_ahead_of_its_checkpoint_is_not_overwritten(begun, whole_run):
     path = begun / "mnist" / "lab2-3.json"
     shutil.copy(whole_run[0] / "mnist" / "lab2-3.json", path)
     before = path.read_bytes()
-    with pytest.raises(checkpoints.Finished, match="4 epochs are done"):
+    with pytest.raises(checkpoints.Finished, match="epochs done: 4"):
         tiny_run(begun)
     with pytest.raises(checkpoints.RunError, match="not of the same run"):
         tiny_run(begun, epochs=5)
@@ -229,11 +229,65 @@ def test_a_note_made_later_stays(begun):
     assert tiny_run(begun, epochs=2)["note"] == "made later"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "5", "null", "{}"])
+def test_what_a_result_lacks_is_in_its_checkpoint(begun):
+    path = begun / "mnist" / "lab2-3.json"
+    content = json.loads(path.read_text())
+    del content["sessions"], content["data"]
+    path.write_text(json.dumps(content))
+    result = tiny_run(begun, epochs=2)
+    assert len(result["sessions"]) == 2 and result["data"]["train"] == 60
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "5", "null", "{}", '{"epochs_done": true}']
+)
 def test_a_result_that_is_none_is_named(begun, text):
     (begun / "mnist" / "lab2-3.json").write_text(text)
     with pytest.raises(checkpoints.RunError, match=r"lab2-3\.json is not a"):
         tiny_run(begun)
+
+
+def test_a_folder_in_the_place_of_a_result_is_named(tmp_path):
+    (tmp_path / "mnist" / "lab2-3.json").mkdir(parents=True)
+    with pytest.raises(checkpoints.RunError, match=r"lab2-3\.json is not a"):
+        tiny_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("result", "no JSON", r"checkpoint\.npz cannot be read"),
+        ("0", np.zeros(3), r"shape \(3,\), not \(784, 16\)"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_named(begun, name, value, complaint):
+    path = begun / "mnist" / "lab2-3.checkpoint.npz"
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    np.savez(path, **{**arrays, name: value})
+    with pytest.raises(checkpoints.RunError, match=complaint):
+        tiny_run(begun)
+
+
+def test_a_full_disk_loses_no_epoch(begun, monkeypatch):
+    def no_space(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    before = checkpoint_arrays(begun)
+    with monkeypatch.context() as patched:
+        patched.setattr(np, "savez", no_space)
+        with pytest.raises(checkpoints.RunError, match="No space left"):
+            tiny_run(begun)
+    assert checkpoint_arrays(begun).keys() == before.keys()
+    assert tiny_run(begun, epochs=2)["epochs_done"] == 2
+
+
+def test_a_batch_that_is_not_full_is_left_out_of_training(tmp_path):
+    recipe = dataclasses.replace(TINY, batch=8)  # Of 60 images.
+    plan = Plan("mnist", recipe, "lab2", seed=3, epochs=2)
+    run(plan, None, tmp_path, jit_compile=False, log=lambda line: None)
+    counts = [a for a in checkpoint_arrays(tmp_path).values() if a.ndim == 0]
+    assert 2 * (60 // 8) in counts  # The optimizer's steps.
 
 
 def test_a_checkpoint_with_a_damaged_array_is_named(begun):
@@ -425,6 +479,16 @@ def test_bad_options_are_named_before_any_work(arguments, complaint, capsys):
     assert complaint in capsys.readouterr().err
 
 
+def test_options_are_those_of_every_run():
+    arguments = "svhn --follow code --seed 2 3 --scheme lab bwn --note n"
+    found = command.plans(command.parse(arguments.split()))
+    assert [(plan.scheme, plan.seed) for plan in found] == [
+        *(("bwn", 2), ("lab", 2)),
+        *(("bwn", 3), ("lab", 3)),
+    ]
+    assert {(plan.follow, plan.note) for plan in found} == {("code", "n")}
+
+
 def test_a_missing_data_folder_is_an_error(tmp_path, capsys):
     absent = str(tmp_path / "absent")
     options = ["--data-dir", absent, "--results-dir", str(tmp_path)]
@@ -476,9 +540,9 @@ def test_what_cannot_go_on_is_said_before_the_first_run(
     ("table", "budget", "count", "example"),
     [
         ("table1", "full", 21, ("cifar10", "bnn", {}, None)),
-        ("table1", "small", 21, ("cifar10", "lab", {"width": 32}, 20)),
+        ("table1", "small", 21, ("cifar10", "lab", {"width": 32}, 16)),
         ("table2", "full", 16, ("svhn", "bwn", {"width": 128}, None)),
-        ("table2", "small", 8, ("svhn", "lab", {"width": 16}, 20)),
+        ("table2", "small", 8, ("svhn", "lab", {"width": 16}, 16)),
         ("table3", "full", 14, ("linux_kernel", "lab2", {"steps": 100}, None)),
         ("table4", "full", 16, ("war_and_peace", "lab", {"steps": 50}, None)),
         ("no_norm", "full", 7, ("mnist_no_norm", "lab", {}, None)),

@@ -8,6 +8,7 @@ import http.server
 import io
 import os
 import pickle
+import shutil
 import sys
 import tarfile
 import threading
@@ -38,18 +39,24 @@ def needs(path):
 # Preprocessing, against NumPy and SciPy in float64.
 
 
+def gcn_oracle(images, scale):
+    centred = [image - image.mean() for image in images.astype(np.float64)]
+    norms = [np.linalg.norm(image) for image in centred]
+    return np.stack(
+        [
+            scale * image / (norm if norm > 0 else 1)
+            for image, norm in zip(centred, norms)
+        ]
+    )
+
+
 @pytest.mark.parametrize("scale", [1.0, 55.0])
 def test_global_contrast_is_zero_mean_and_norm_scale(rng, scale):
     x = rng.integers(0, 256, (20, 8, 8, 3)).astype(np.uint8)
     x[3] = 7
-    expected = np.zeros(x.shape)
-    for index, image in enumerate(x.astype(np.float64)):
-        centred = image - image.mean()
-        norm = np.linalg.norm(centred)
-        expected[index] = scale * centred / (norm if norm > 0 else 1)
     got = pre.global_contrast_normalize(x, scale)
     assert got.dtype == np.float32
-    np.testing.assert_allclose(got, expected, atol=1e-5 * scale)
+    np.testing.assert_allclose(got, gcn_oracle(x, scale), atol=1e-5 * scale)
 
 
 def zca_oracle(x, regularization):
@@ -80,7 +87,7 @@ def test_zca_whitens_real_images():
     assert variance.max() < 1 and variance.max() > 0.95
 
 
-def lcn_oracle(image, size, sigma):
+def lcn_oracle(image, size=7, sigma=2.0):
     """A channel of an image, with the window in two dimensions."""
     offsets = np.arange(size) - size // 2
     window = np.exp(-(offsets[:, None] ** 2 + offsets**2) / (2.0 * sigma**2))
@@ -99,7 +106,7 @@ def test_local_contrast_is_that_of_each_channel(rng, channels, monkeypatch):
     expected = x.astype(np.float64)
     for image in expected:
         for channel in channels or range(3):
-            image[..., channel] = lcn_oracle(image[..., channel], 7, 2.0)
+            image[..., channel] = lcn_oracle(image[..., channel])
     got = pre.local_contrast_normalize(x, channels=channels)
     np.testing.assert_allclose(got, expected, atol=1e-5)
     assert np.isfinite(got).all()
@@ -297,6 +304,29 @@ def test_svhn_parts_share_no_image_and_validation_is_even(
     departures = [f"another {name} than the official one" for name in names]
     departures += [] if extra else ["without extra_32x32.mat"]
     assert data.departures == tuple(departures)
+
+
+def test_svhn_normalizes_all_channels_or_the_first_as_the_authors(tmp_path):
+    write_mat(tmp_path / "svhn" / "train_32x32.mat", 401, 0)
+    write_mat(tmp_path / "svhn" / "test_32x32.mat", 1, 5000)
+    contents = scipy.io.loadmat(tmp_path / "svhn" / "test_32x32.mat")
+    expected = gcn_oracle(np.moveaxis(contents["X"], -1, 0), 1.0)
+    # Twice: what is kept of the one must not be taken for the other.
+    for channels in ((0, 1, 2), (0,)) * 2:
+        normalized = expected.copy()
+        for image in normalized:
+            for channel in channels:
+                image[..., channel] = lcn_oracle(image[..., channel])
+        data = datasets.svhn(tmp_path, first_channel_only=channels == (0,))
+        np.testing.assert_allclose(data.test.x, normalized, atol=1e-5)
+
+
+def test_svhn_does_not_test_on_what_it_trains_on(tmp_path):
+    write_mat(tmp_path / "svhn" / "train_32x32.mat", 410, 0)
+    path = tmp_path / "svhn" / "test_32x32.mat"
+    shutil.copy(tmp_path / "svhn" / "train_32x32.mat", path)
+    with pytest.raises(DataError, match=r"train_32x32\.mat.*test_32x32\.mat"):
+        datasets.svhn(tmp_path)
 
 
 def test_with_too_few_images_of_a_digit_svhn_names_the_file(tmp_path):
@@ -646,7 +676,9 @@ def test_preprocessing_runs_once_for_each_content(tmp_path):
     assert calls == [b"abc", b"abcd"]
 
 
-@pytest.mark.parametrize("how", ["truncated", "empty", "missing", "no shapes"])
+@pytest.mark.parametrize(
+    "how", ["truncated", "empty", "missing", "float", "no list", "{}", "[1]"]
+)
 def test_a_damaged_entry_is_made_anew(tmp_path, how, capsys):
     source = tmp_path / "source"
     source.write_bytes(b"abc")
@@ -663,8 +695,12 @@ def test_a_damaged_entry_is_made_anew(tmp_path, how, capsys):
         path.write_bytes(b"")
     elif how == "missing":
         path.unlink()
+    elif how == "float":
+        np.save(path, np.arange(100.0))
+    elif how == "no list":
+        (path.parent / "contents.json").unlink()
     else:
-        (path.parent / "shapes.json").unlink()
+        (path.parent / "contents.json").write_text(how)
     capsys.readouterr()
     np.testing.assert_array_equal(get()["x"], np.arange(100))
     assert f"damaged: {path.parent}" in capsys.readouterr().err
