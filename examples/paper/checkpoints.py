@@ -99,7 +99,7 @@ def previous(
     if written is None or written["epochs_done"] < saved["epochs_done"]:
         # The last session ended between the two files.
         check(saved)
-        write_json(path, saved)
+        _write_result(path, saved)
         check_unfinished(saved)
         return saved
     if written.get("history") != saved["history"]:
@@ -114,22 +114,17 @@ def save(path: Path, model: keras.Model, result: dict) -> None:
     """Writes the checkpoint and the result.
 
     Raises:
-        RunError: If they cannot be written. What was there is there still.
+        RunError: If they cannot be written.
     """
     checkpoint = _checkpoint(path)
     arrays = {str(n): v.numpy() for n, v in enumerate(_variables(model))}
-    try:
+    with _writing(checkpoint):
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
         with replacing(checkpoint) as partial, open(partial, "wb") as file:
             np.savez(file, result=json.dumps(result), **arrays)
             file.flush()
             os.fsync(file.fileno())
-        write_json(path, result)
-    except OSError as error:
-        raise RunError(
-            f"{path} and its checkpoint cannot be written: {error}. The epoch "
-            "before is kept, and the same command goes on from it."
-        ) from error
+    _write_result(path, result)
 
 
 def restore(path: Path, model: keras.Model) -> None:
@@ -157,12 +152,30 @@ def _checkpoint(path):
     return path.with_suffix(".checkpoint.npz")
 
 
+def _write_result(path, result):
+    with _writing(path):
+        write_json(path, result)
+
+
+@contextlib.contextmanager
+def _writing(path):
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"{path} cannot be written: {error}. The same command goes on from "
+            "the last epoch that was kept, if there is one."
+        ) from error
+
+
 def _read_result(path):
     try:
         result = json.loads(path.read_text())
         if type(result["epochs_done"]) is not int:
             raise TypeError(f"epochs_done is {result['epochs_done']!r}")
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error}") from error
+    except (ValueError, TypeError, KeyError) as error:
         raise RunError(
             f"{path} is not a result ({type(error).__name__}: {error}). "
             "Delete it: the run then goes on from its checkpoint, or starts "
@@ -188,6 +201,8 @@ def _opened(checkpoint):
     try:
         with np.load(checkpoint) as arrays:
             yield arrays
+    except (OSError, MemoryError) as error:
+        raise RunError(f"{checkpoint} cannot be read: {error}") from error
     except Exception as error:  # A broken archive can raise anything.
         raise RunError(
             f"{checkpoint} cannot be read ({type(error).__name__}: {error}). "

@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from examples.paper.results import Run, find, shown_cells, shown_sizes
+from examples.paper.cells import find, shown_cells, shown_sizes
+from examples.paper.results import Run
 from examples.paper.schemes import SCHEMES
 from examples.paper.tables import TABLES
 from keras_lab.files import replacing
@@ -195,7 +196,7 @@ def _study(runs, name, size_name, label, ylabel, sharey):
             x, means, bars = zip(*points)
             ours.errorbar(x, means, bars, fmt=STYLE[scheme], capsize=3)
     paper.set(title="the paper")
-    ours.set(title=f"ours, {_scale(cells, size_name)}{_range(epochs)} epochs")
+    ours.set(title=f"ours, {_scale(cells, size_name)}{_epochs(epochs)}")
     for axes in (paper, ours):
         axes.set(xlabel=label, ylabel=ylabel)
         axes.set_xticks(at)
@@ -273,7 +274,7 @@ def gradients(runs):
                 label=SCHEMES[run.scheme].title,
             )
         epochs = {run.epochs_done for run in of_panel}
-        after = f", after {_range(epochs)} epochs" if epochs else ", not run"
+        after = f", after {_epochs(epochs)}" if epochs else ", not run"
         axes.set(
             title=title + after,
             xscale="log",
@@ -285,6 +286,10 @@ def gradients(runs):
     if seen:
         panels[0].set_xlim(min(seen) / 3, max(seen) * 3)
     return figure
+
+
+def _epochs(numbers):
+    return f"{_range(numbers)} epoch{'s' * (max(numbers) > 1)}"
 
 
 def _range(numbers):

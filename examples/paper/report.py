@@ -14,16 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from examples.paper import claims, figures, prose
+from examples.paper.cells import DECIMALS, Cell, shown_cells
 from examples.paper.recipes import PARTS
-from examples.paper.results import (
-    DECIMALS,
-    MACHINE,
-    Cell,
-    ResultError,
-    Run,
-    load,
-    shown_cells,
-)
+from examples.paper.results import MACHINE, ResultError, Run, load
 from examples.paper.schemes import SCHEMES
 from examples.paper.tables import TABLES, Table
 from examples.records import write_text

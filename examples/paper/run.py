@@ -223,7 +223,7 @@ def main(arguments=None) -> int:
             if isinstance(error, DataError):
                 without_data.add(plan.name)
         except KeyboardInterrupt:
-            _log("\nInterrupted. The same command goes on from here.")
+            _log("\nInterrupted. The same command goes on from the last epoch.")
             return 130
     return code
 

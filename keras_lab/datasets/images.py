@@ -229,9 +229,9 @@ def svhn(
     for first, second in itertools.combinations(paths, 2):
         if files[first.name] == files[second.name]:
             raise DataError(
-                f"{first} and {second} are the same file, so that training, "
-                "validation and test would share their images. Delete the "
-                "wrong one, and it is downloaded."
+                f"{first} and {second} have the same content: parts that must "
+                "not would share images. Put the original in the place of the "
+                "wrong one, or delete it (all but SVHN's extra are downloaded)."
             )
     channels = (0,) if first_channel_only else None
     name = "svhn-gcn-lcn" + ("-first-channel" if first_channel_only else "")

@@ -20,7 +20,8 @@ __all__ = ["linux_kernel", "text_file", "war_and_peace"]
 
 ADDRESS = "https://cs.stanford.edu/people/karpathy/char-rnn/"
 
-# None is published. This copy has the published length and number of symbols.
+# No digest is published. This copy has the published length and number of
+# symbols.
 WAR_AND_PEACE = (
     "fb66ba999dafe24017cdd59e04c56d385a9c8466993d374fd4c6f08b2142985e"
 )

@@ -6,6 +6,7 @@ import math
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -238,6 +239,19 @@ def test_what_a_result_lacks_is_in_its_checkpoint(begun):
     assert len(result["sessions"]) == 2 and result["data"]["train"] == 60
 
 
+def test_a_file_that_cannot_be_read_is_not_to_be_deleted(begun, monkeypatch):
+    def no_permission(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    for owner, name in ((Path, "read_text"), (np, "load")):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, no_permission)
+            with pytest.raises(checkpoints.RunError) as raised:
+                tiny_run(begun)
+        assert "cannot be read" in str(raised.value)
+        assert "elete" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "5", "null", "{}", '{"epochs_done": true}']
 )
@@ -249,7 +263,7 @@ def test_a_result_that_is_none_is_named(begun, text):
 
 def test_a_folder_in_the_place_of_a_result_is_named(tmp_path):
     (tmp_path / "mnist" / "lab2-3.json").mkdir(parents=True)
-    with pytest.raises(checkpoints.RunError, match=r"lab2-3\.json is not a"):
+    with pytest.raises(checkpoints.RunError, match=r"lab2-3\.json cannot be"):
         tiny_run(tmp_path)
 
 
@@ -273,13 +287,26 @@ def test_a_full_disk_loses_no_epoch(begun, monkeypatch):
     def no_space(*_, **__):
         raise OSError(28, "No space left on device")
 
+    # First nothing of an epoch is kept, then its checkpoint alone, and at last
+    # not even that can be mended.
     before = checkpoint_arrays(begun)
-    with monkeypatch.context() as patched:
-        patched.setattr(np, "savez", no_space)
-        with pytest.raises(checkpoints.RunError, match="No space left"):
-            tiny_run(begun)
-    assert checkpoint_arrays(begun).keys() == before.keys()
-    assert tiny_run(begun, epochs=2)["epochs_done"] == 2
+    path = begun / "mnist" / "lab2-3.json"
+    for owner, name in (
+        (np, "savez"),
+        (checkpoints, "write_json"),
+        (checkpoints, "write_json"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, no_space)
+            with pytest.raises(checkpoints.RunError, match="No space left"):
+                tiny_run(begun, epochs=2)
+        assert json.loads(path.read_text())["epochs_done"] == 1
+        if name == "savez":
+            for key, array in checkpoint_arrays(begun).items():
+                np.testing.assert_array_equal(array, before[key])
+    with pytest.raises(checkpoints.Finished):
+        tiny_run(begun, epochs=2)
+    assert json.loads(path.read_text())["epochs_done"] == 2
 
 
 def test_a_batch_that_is_not_full_is_left_out_of_training(tmp_path):
