@@ -202,7 +202,9 @@ def _machines(runs):
         for run in runs
         for session in run.sessions
     }
-    return [f"Run on: {kind}." for kind in sorted(kinds)]
+    hours = sum(sum(run.history["seconds"]) for run in runs) / 3600
+    took = [f"All epochs, one by one: {hours:.1f} hours."] if runs else []
+    return [*took, *(f"Run on: {kind}." for kind in sorted(kinds))]
 
 
 def main(arguments=None) -> int:

@@ -90,6 +90,7 @@ def test_three_results_give_the_right_table(tmp_path, capsys):
         cells, _ = row(page, "Table 4", SCHEMES[scheme].title)
         assert cells[1::2] == ["not run"] * 4
     assert "| mnist | LAB | 2 | 50 of 50 | 50 | 1.00 | 1.20 | 1.15 |" in page
+    assert "All epochs, one by one: 0.1 hours." in page  # 115 of two seconds.
     assert "![Figure 1: convergence of LAB](figures/convergence.png)" in page
     for figure in ("convergence", "width"):
         picture = matplotlib.image.imread(
