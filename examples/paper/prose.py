@@ -125,7 +125,9 @@ The networks all but learn so few by heart (the training errors stand in the
 list of all runs), and their test errors tell how they generalize, not how much
 a network with binary weights can hold. There binarization may even help, as
 noise does; in the paper's setting it costs. The paper's order of the schemes,
-and what more filters do to it, cannot be had from so few digits.
+and what more filters do to it, cannot be had from so few digits. (The files are
+written anew for each session, with a date in them, so the runs at K = 16 and at
+K = 32 count as of different data, and no cost is compared between them.)
 """,
         file=SVHN_AT_HAND,
     ),
