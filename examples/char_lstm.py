@@ -23,9 +23,9 @@ import keras
 import numpy as np
 
 import keras_lab
+from examples.paper import data as datasets
 from examples.paper.schemes import SCHEMES
 from examples.records import environment, write_json
-from keras_lab import datasets
 
 
 def character_lstm(
@@ -194,7 +194,7 @@ def parse(argv=None):
     )
     add = parser.add_argument
     add("--text", help="a text file; War and Peace if not given")
-    add("--data-dir", help="where the data sets are; see keras_lab.datasets")
+    add("--data-dir", help="where the data sets are; see examples.paper.data")
     add("--scheme", choices=SCHEMES, default="lab")
     add("--activation", choices=("tanh", "sign"), default="tanh",
         help="sign: h = σ(o)·sign(c), as in the authors' code")  # fmt: skip

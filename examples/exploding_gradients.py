@@ -24,9 +24,10 @@ import numpy as np
 
 import keras_lab
 from examples.char_lstm import character_lstm, positive
+from examples.paper import data as datasets
 from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
 from examples.records import environment, write_json
-from keras_lab import backend, datasets
+from keras_lab import _tensorflow as backend
 
 STEPS = (10, 100)
 BATCH = 100
@@ -187,7 +188,7 @@ def main(argv=None):
     )
     add = parser.add_argument
     add("--text", help="a text file; War and Peace if not given")
-    add("--data-dir", help="where the data sets are; see keras_lab.datasets")
+    add("--data-dir", help="where the data sets are; see examples.paper.data")
     add("--cells", type=positive, default=128)
     add("--updates", type=positive, default=200)
     add("--seed", type=int, default=1)

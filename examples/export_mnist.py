@@ -19,6 +19,7 @@ import keras
 import numpy as np
 
 import keras_lab
+from examples.paper import data as datasets
 from tflite_export import export_tflite, run
 from tflite_export.validate import make_interpreter
 
@@ -72,7 +73,7 @@ def main():
     arguments = parser.parse_args()
     keras.utils.set_random_seed(1)
 
-    data = keras_lab.datasets.mnist()
+    data = datasets.mnist()
     network = build_network(arguments.units)
     train(network, data, arguments.epochs)
 

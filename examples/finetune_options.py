@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 import keras_lab
-from keras_lab import datasets
-from keras_lab.datasets.files import Source, digests, locate
-from keras_lab.loading import load_model
+from examples.paper import data as datasets
+from examples.paper.data.files import Source, digests, locate
+from keras_lab.files import load_model
 
 RESNET8 = Source(
     "pretrained/cifar10_resnet8_mlperf_tiny.h5",
@@ -79,7 +79,7 @@ def parse(description, argv=None):
     add = parser.add_argument
     add("--model", help="a .keras or .h5 file; ResNet-8 if not given")
     add("--data", help="an .npz file; CIFAR-10 if not given")
-    add("--data-dir", help="where the data sets are; see keras_lab.datasets")
+    add("--data-dir", help="where the data sets are; see examples.paper.data")
     add("--scheme", nargs="+", choices=BINARY, default=BINARY)
     add("--seed", nargs="+", type=number(int, 0, SEEDS), default=[1])
     add("--epochs", type=number(int, 1), default=30)

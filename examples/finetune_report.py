@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 from examples.paper.schemes import SCHEMES
-from keras_lab import drawing
+from keras_lab.analysis import figures as drawing
 
 STAGES = (
     "float",

@@ -3,7 +3,7 @@
     python examples/gallery.py
 
 Trains the paper's MNIST network, narrower than the paper's, with LAB, and draws
-what `keras_lab.callbacks.BinaryMonitor` and `keras_lab.plots` see.
+what `keras_lab.callbacks.BinaryMonitor` and `keras_lab.analysis.plots` see.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import keras
 from examples.paper.recipes import MNIST
 from examples.paper.schemes import SCHEMES
 from examples.records import environment, write_json
-from keras_lab import plots
+from keras_lab.analysis import plots
 from keras_lab.callbacks import BinaryMonitor
 
 GALLERY = Path(__file__).resolve().parents[1] / "results" / "gallery"

@@ -14,21 +14,22 @@ if _keras.config.backend() != "tensorflow":
         f"Received: KERAS_BACKEND={_keras.config.backend()}"
     )
 
-from keras_lab import backend as _backend
+from keras_lab import _tensorflow as _backend
 from keras_lab import (
     callbacks,
     constraints,
-    datasets,
     layers,
     metrics,
     ops,
-    plots,
     quantizers,
 )
-from keras_lab.binarizing import binarize_model
-from keras_lab.calibration import recalibrate_batch_norm
-from keras_lab.conversion import freeze
-from keras_lab.distillation import Distiller, SoftTargets
+from keras_lab._version import __version__
+from keras_lab.analysis import plots
+from keras_lab.analysis.summary import summary
+from keras_lab.convert.batch_norm import recalibrate_batch_norm
+from keras_lab.convert.binarize import binarize_model
+from keras_lab.convert.distillation import Distiller, SoftTargets
+from keras_lab.convert.freeze import freeze
 from keras_lab.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -47,8 +48,6 @@ from keras_lab.layers import (
 from keras_lab.models import LABModel
 from keras_lab.optimizers import LABAdam
 from keras_lab.quantizers import BWN, LAB, BinaryConnect, SignActivation
-from keras_lab.reporting import summary
-from keras_lab.version import __version__
 
 _backend.keep_memory()
 
@@ -78,7 +77,6 @@ __all__ = [
     "binarize_model",
     "callbacks",
     "constraints",
-    "datasets",
     "freeze",
     "layers",
     "metrics",

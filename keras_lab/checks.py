@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_lab.names import leaf_layers
+from keras_lab.analysis.names import leaf_layers
 
 __all__ = ["check_is_model", "is_built", "no_weights_yet", "nothing_binary"]
 

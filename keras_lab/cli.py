@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_lab.drawing import FIGURE_SUFFIXES
+from keras_lab.analysis.figures import FIGURE_SUFFIXES
 from keras_lab.files import target_problem
 
 __all__ = ["main"]

@@ -4,9 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-from keras_lab import plots
-from keras_lab.loading import load_model
-from keras_lab.reporting import summary
+from keras_lab.analysis import plots
+from keras_lab.analysis.summary import summary
+from keras_lab.files import load_model
 
 __all__ = ["run"]
 

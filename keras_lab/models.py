@@ -6,7 +6,7 @@ import warnings
 import keras
 from keras import ops
 
-from keras_lab import backend
+from keras_lab import _tensorflow as backend
 from keras_lab.binary_weight import binary_weights
 
 __all__ = ["LABModel"]

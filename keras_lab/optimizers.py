@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_lab import backend
+from keras_lab import _tensorflow as backend
 from keras_lab.binary_weight import (
     binary_weights,
     keras_variables,

@@ -79,8 +79,7 @@ def _export(arguments):
     parsed = parser.parse_args(arguments)
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from keras_lab.files import check_target
-    from keras_lab.loading import load_model
+    from keras_lab.files import check_target, load_model
     from tflite_export.export import SUFFIX, export_tflite
 
     check_target("path", parsed.output, (SUFFIX,))

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from tflite_export.errors import ConversionError
-from tflite_export.flatbuffer import FlatModel, inputs_of
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.prepare import (
     channels_first_note,
     input_names,

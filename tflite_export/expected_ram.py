@@ -3,8 +3,8 @@
 import math
 
 from tflite_export.find import WEIGHTED_OPERATORS
-from tflite_export.flatbuffer import FlatModel, inputs_of
-from tflite_export.tflite_schema import (
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.flatbuffer.schema import (
     LOW_BIT_TYPES,
     NUMPY_TYPES,
     TYPES,

@@ -8,15 +8,15 @@ import numpy as np
 import keras_lab
 from keras_lab.binary_weight import binary_weights
 from keras_lab.files import check_target, replacing
-from tflite_export.checks import (
+from tflite_export.convert import convert
+from tflite_export.errors import ConversionError, ValidationError
+from tflite_export.find import Kernel
+from tflite_export.inputs import (
     check_batch_size,
     check_model,
     check_tolerance,
     validation_inputs,
 )
-from tflite_export.convert import convert
-from tflite_export.errors import ConversionError, ValidationError
-from tflite_export.find import Kernel
 from tflite_export.plan import Format
 from tflite_export.prepare import (
     as_functional,

@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 
-from tflite_export.flatbuffer import FlatModel, inputs_of, name_of
+from tflite_export.flatbuffer.model import FlatModel, inputs_of, name_of
 
 __all__ = [
     "WEIGHTED_OPERATORS",

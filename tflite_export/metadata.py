@@ -11,9 +11,9 @@ import numpy as np
 
 from tflite_export.errors import InvalidModelError, damage_as_error
 from tflite_export.find import BinaryConstant
-from tflite_export.flatbuffer import FlatModel, read_content
+from tflite_export.flatbuffer.model import FlatModel, read_content
+from tflite_export.flatbuffer.schema import schema
 from tflite_export.plan import Format, Placement, Storage
-from tflite_export.tflite_schema import schema
 from tflite_export.transformations.unpack_once import unpack_signs
 
 __all__ = [

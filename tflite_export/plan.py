@@ -9,7 +9,7 @@ from tflite_export.find import (
     BinaryConstant,
     data_input,
 )
-from tflite_export.flatbuffer import FlatModel, inputs_of
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.transformations import conv_as_matmul, dense_as_matmul
 from tflite_export.transformations.conv_as_winograd import can_be_winograd
 from tflite_export.transformations.convolution import is_grouped

@@ -14,12 +14,17 @@ from tflite_export.find import (
     WEIGHTS_INPUT,
     find_binary_constants,
 )
-from tflite_export.flatbuffer import FlatModel, inputs_of, name_of, read_content
-from tflite_export.metadata import packed_weights, read_metadata
-from tflite_export.tflite_schema import (
+from tflite_export.flatbuffer.model import (
+    FlatModel,
+    inputs_of,
+    name_of,
+    read_content,
+)
+from tflite_export.flatbuffer.schema import (
     TYPES,
     shape_of,
 )
+from tflite_export.metadata import packed_weights, read_metadata
 from tflite_export.validate import Agreement
 
 __all__ = ["ExportReport", "LayerRow", "inspect"]

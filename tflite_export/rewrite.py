@@ -6,7 +6,7 @@ import numpy as np
 
 from tflite_export.errors import NothingBinaryError, damage_as_error
 from tflite_export.find import Kernel, find_binary_constants, kernels_not_found
-from tflite_export.flatbuffer import FlatModel
+from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.metadata import Stored, write_metadata
 from tflite_export.plan import (
     Format,

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from tflite_export.flatbuffer import FlatModel, read_content
+from tflite_export.flatbuffer.model import FlatModel, read_content
 
 __all__ = [
     "MOST_SAMPLES",

@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 
-from keras_lab import backend
-from keras_lab.datasets import Part
+from examples.paper.data import Part
+from keras_lab import _tensorflow as backend
 
 # Bins of log10 |g|, four an order of magnitude. Where gradients explode they
 # take up what orders there are: all that float32 has.

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 import keras
 import numpy as np
 
+from examples.paper import data as datasets
 from examples.paper import networks
 from examples.paper.schemes import Scheme
-from keras_lab import LABAdam, datasets
+from keras_lab import LABAdam
 
 FOLLOW = ("paper", "code")
 PARTS = ("train", "validation", "test")

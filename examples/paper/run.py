@@ -20,12 +20,12 @@ sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from examples.paper.checkpoints import Finished, RunError
+from examples.paper.data import DataError
 from examples.paper.plans import Plan
 from examples.paper.recipes import FOLLOW, RECIPES
 from examples.paper.schemes import SCHEMES
 from examples.paper.tables import FIGURES, TABLES, jobs
 from examples.paper.training import previous, run
-from keras_lab.datasets import DataError
 
 SIZES = ("width", "cells", "steps")
 STUDIES = {**TABLES, **FIGURES}

@@ -17,15 +17,15 @@ import numpy as np
 
 import keras_lab
 from examples.paper import checkpoints
+from examples.paper.data import Part
 from examples.paper.gradients import recurrent_gradient
 from examples.paper.plans import Plan
 from examples.paper.recipes import PARTS
 from examples.paper.schemes import SCHEMES
 from examples.paper.selection import select
 from examples.records import environment
+from keras_lab.analysis.names import named_parts
 from keras_lab.binary_weight import binary_weights
-from keras_lab.datasets import Part
-from keras_lab.names import named_parts
 
 EVALUATION_BATCH = 500
 
@@ -66,7 +66,7 @@ def run(
 
     Args:
         plan: What to run.
-        data_folder: As in `keras_lab.datasets.data_folder`.
+        data_folder: As in `examples.paper.data.data_folder`.
         folder: Of all results; this one is `<experiment>/<scheme>-<seed>.json`.
         jit_compile: Whether XLA compiles the step.
         log: Called with a line of progress now and then.

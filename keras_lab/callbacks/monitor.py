@@ -8,17 +8,17 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_lab import backend
-from keras_lab.checks import nothing_binary
-from keras_lab.files import check_folder, check_target
-from keras_lab.history import read_history, write_history
-from keras_lab.names import named_parts
-from keras_lab.statistics import (
+from keras_lab import _tensorflow as backend
+from keras_lab.analysis.history import read_history, write_history
+from keras_lab.analysis.measurements import (
     QUANTITIES,
     flipped_share,
     measure,
     sign_bits,
 )
+from keras_lab.analysis.names import named_parts
+from keras_lab.checks import nothing_binary
+from keras_lab.files import check_folder, check_target
 
 __all__ = ["BinaryMonitor"]
 
@@ -168,7 +168,7 @@ class BinaryMonitor(keras.callbacks.Callback):
         Args:
             path: Where to write: `.png`, `.pdf` or `.svg`.
         """
-        from keras_lab import plots
+        from keras_lab.analysis import plots
 
         plots.trajectories(self.history, path)
 

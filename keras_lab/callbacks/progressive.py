@@ -6,8 +6,8 @@ import warnings
 
 import keras
 
+from keras_lab.analysis.names import leaf_layers
 from keras_lab.binary_weight import binary_weights, blending
-from keras_lab.names import leaf_layers
 
 __all__ = ["ProgressiveBinarization"]
 

@@ -10,7 +10,7 @@ import keras_lab
 from keras_lab.binary_weight import binary_weights
 from tflite_export.convert import convert
 from tflite_export.export import predict, trained_kernels
-from tflite_export.flatbuffer import FlatModel
+from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.plan import Format
 from tflite_export.prepare import (
     as_functional,

@@ -13,7 +13,7 @@ from keras import layers
 import keras_lab
 from tests.tflite_export.support import Exported, inputs, part, randomize
 from tflite_export import ConversionError, export_tflite, inspect, run
-from tflite_export.flatbuffer import FlatModel
+from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.prepare import unique_names
 from tflite_export.validate import make_interpreter
 

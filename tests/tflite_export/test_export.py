@@ -19,7 +19,7 @@ from tflite_export import (
     read_packed,
 )
 from tflite_export import export as export_module
-from tflite_export.flatbuffer import FlatModel, name_of
+from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.validate import (
     agreement,
     interpreter_class,

@@ -20,7 +20,7 @@ from tflite_export import plan as plan_module
 from tflite_export.convert import convert as to_flat_model
 from tflite_export.export import trained_kernels
 from tflite_export.find import Kernel, find_binary_constants
-from tflite_export.flatbuffer import FlatModel
+from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.plan import Format
 from tflite_export.prepare import as_functional
 from tflite_export.rewrite import rewrite

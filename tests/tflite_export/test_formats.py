@@ -14,7 +14,7 @@ from tests.tflite_export.support import (
     operators,
 )
 from tflite_export import inspect, read_packed
-from tflite_export.flatbuffer import FlatModel, name_of
+from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.validate import run
 
 FLOAT_TOLERANCE = 1e-5

@@ -7,7 +7,7 @@ matrices. So the patches are laid side by side, tap by tap, and multiplied.
 
 import math
 
-from tflite_export.flatbuffer import FlatModel
+from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.transformations.convolution import (
     has_fixed_size,
     is_grouped,

@@ -19,7 +19,7 @@ Sums of numbers of different size round differently: an output is off by some
 
 import numpy as np
 
-from tflite_export.flatbuffer import FlatModel
+from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.transformations.conv_as_matmul import can_be_matmul
 from tflite_export.transformations.convolution import (
     padding,

@@ -1,7 +1,7 @@
 """What several transformations ask about a convolution."""
 
-from tflite_export.flatbuffer import FlatModel, inputs_of
-from tflite_export.tflite_schema import schema, shape_of
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.flatbuffer.schema import schema, shape_of
 
 __all__ = [
     "has_fixed_size",

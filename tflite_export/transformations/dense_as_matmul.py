@@ -7,7 +7,7 @@ multiplies any two float matrices.
 
 import math
 
-from tflite_export.flatbuffer import FlatModel
+from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.transformations.convolution import has_fixed_size
 from tflite_export.transformations.replacement import Replacement
 

@@ -5,8 +5,8 @@ nothing. XNNPACK in TensorFlow 2.21 silently computes something else for such a
 convolution, unless its kernel is 1×1.
 """
 
-from tflite_export.flatbuffer import FlatModel
-from tflite_export.tflite_schema import schema
+from tflite_export.flatbuffer.model import FlatModel
+from tflite_export.flatbuffer.schema import schema
 from tflite_export.transformations.convolution import (
     has_fixed_size,
     missing,

@@ -6,7 +6,7 @@ stores these, and there are as many as outputs.
 
 import numpy as np
 
-from tflite_export.flatbuffer import FlatModel, inputs_of
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
 
 __all__ = ["fill_loop_variables"]
 

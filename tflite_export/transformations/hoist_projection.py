@@ -7,8 +7,8 @@ faster than many small ones; the loop then reads a step of the product.
 
 import numpy as np
 
-from tflite_export.flatbuffer import FlatModel, inputs_of
-from tflite_export.tflite_schema import shape_of
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.flatbuffer.schema import shape_of
 from tflite_export.transformations.pass_into_loop import loop_of, pass_into_loop
 
 __all__ = ["hoist_projections"]

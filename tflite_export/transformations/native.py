@@ -7,9 +7,9 @@ XNNPACK takes such constants as they are.
 import numpy as np
 
 from tflite_export.find import BinaryConstant
-from tflite_export.flatbuffer import FlatModel
-from tflite_export.serialize import quantization
-from tflite_export.tflite_schema import pack_low_bits, schema
+from tflite_export.flatbuffer.model import FlatModel
+from tflite_export.flatbuffer.schema import pack_low_bits, schema
+from tflite_export.flatbuffer.serialize import quantization
 from tflite_export.transformations.unpack_once import SMALLEST_SCALE
 
 __all__ = ["dequantize", "store_natively"]

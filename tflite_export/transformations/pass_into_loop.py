@@ -9,7 +9,7 @@ import copy
 
 import numpy as np
 
-from tflite_export.flatbuffer import FlatModel
+from tflite_export.flatbuffer.model import FlatModel
 
 __all__ = ["loop_of", "pass_into_loop"]
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tflite_export.flatbuffer import FlatModel, inputs_of
-from tflite_export.tflite_schema import shape_of
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.flatbuffer.schema import shape_of
 
 __all__ = ["Replacement"]
 

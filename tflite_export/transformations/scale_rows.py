@@ -8,8 +8,8 @@ of the gates of a recurrent kernel are stored once a gate.
 import numpy as np
 
 from tflite_export.find import BinaryConstant
-from tflite_export.flatbuffer import FlatModel, inputs_of
-from tflite_export.tflite_schema import shape_of
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.flatbuffer.schema import shape_of
 
 __all__ = ["blocks_of", "can_scale_outputs", "scale_outputs"]
 

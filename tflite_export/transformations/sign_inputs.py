@@ -9,8 +9,8 @@ it are stored, and the runtime spreads them out when it allocates the model.
 import numpy as np
 
 from tflite_export.find import BinaryConstant, data_input
-from tflite_export.flatbuffer import FlatModel, inputs_of
-from tflite_export.tflite_schema import schema, shape_of
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.flatbuffer.schema import schema, shape_of
 from tflite_export.transformations.convolution import (
     has_fixed_size,
     is_grouped,

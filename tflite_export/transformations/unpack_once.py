@@ -17,9 +17,9 @@ import dataclasses
 import numpy as np
 
 from tflite_export.find import BinaryConstant
-from tflite_export.flatbuffer import FlatModel
-from tflite_export.serialize import quantization
-from tflite_export.tflite_schema import shape_of
+from tflite_export.flatbuffer.model import FlatModel
+from tflite_export.flatbuffer.schema import shape_of
+from tflite_export.flatbuffer.serialize import quantization
 from tflite_export.transformations.conv_as_winograd import (
     KERNEL_WIDTH,
     WEIGHTS,

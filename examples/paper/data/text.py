@@ -1,0 +1,153 @@
+"""Texts as bytes, in blocks that do not overlap."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import numpy as np
+
+from examples.paper.data.dataset import Dataset, Part
+from examples.paper.data.files import (
+    DataError,
+    Source,
+    data_folder,
+    digests,
+    locate,
+)
+from examples.paper.data.formats import damaged
+
+__all__ = ["linux_kernel", "text_file", "war_and_peace"]
+
+ADDRESS = "https://cs.stanford.edu/people/karpathy/char-rnn/"
+
+# No digest is published. This copy has the published length and number of
+# symbols.
+WAR_AND_PEACE = (
+    "fb66ba999dafe24017cdd59e04c56d385a9c8466993d374fd4c6f08b2142985e"
+)
+
+
+def war_and_peace(
+    folder: str | os.PathLike | None = None,
+    steps: int = 100,
+    batch: int = 100,
+    limit: int | None = None,
+) -> Dataset:
+    """Tolstoy's War and Peace: 3,258,246 bytes, 87 of them distinct.
+
+    Parts as in `text_file`, at 80 / 10 / 10 percent. A file of that size but of
+    other content than the one that the results in `results/paper` are of is
+    taken, and `departures` says so.
+
+    Args:
+        folder: The data folder, see `data_folder`.
+        steps: Bytes a sequence.
+        batch: Sequences a batch.
+        limit: How many bytes from the beginning to use; all if `None`.
+    """
+    path = _locate("warpeace_input.txt", (3_258_246,), 87, folder)
+    data = text_file(path, steps, batch, limit, percent=(80, 10))
+    if WAR_AND_PEACE in data.files.values():
+        return data
+    other = f"another {path.name} than that of keras_lab's own results"
+    return dataclasses.replace(data, departures=(other,))
+
+
+def linux_kernel(
+    folder: str | os.PathLike | None = None,
+    steps: int = 100,
+    batch: int = 100,
+    limit: int | None = None,
+) -> Dataset:
+    """C files of the Linux kernel: 6,206,996 bytes, 101 of them distinct.
+
+    Parts as in `text_file`, at 90 / 5 / 5 percent. Besides the original, of
+    some version before 4.1, its like of Linux 4.1-rc6 (6,208,197 bytes) is
+    taken.
+
+    Args:
+        folder: The data folder, see `data_folder`.
+        steps: Bytes a sequence.
+        batch: Sequences a batch.
+        limit: How many bytes from the beginning to use; all if `None`.
+    """
+    sizes = (6_206_996, 6_208_197)
+    path = _locate("linux_input.txt", sizes, 101, folder)
+    data = text_file(path, steps, batch, limit, percent=(90, 5))
+    if path.stat().st_size == sizes[0]:
+        return data
+    other = (
+        "the files of Linux 4.1-rc6, of which the original has a slightly "
+        "earlier version in another order"
+    )
+    return dataclasses.replace(data, departures=(other,))
+
+
+def _locate(name, sizes, symbols, folder):
+    # No digest is published for these two.
+    source = Source(f"text/{name}", (ADDRESS + name,), f"bytes:{sizes[0]}")
+    path = locate(source, data_folder(folder))
+    content = path.read_bytes()
+    if len(content) not in sizes:
+        raise damaged(path, f"it has {len(content)} bytes, not {sizes[0]}")
+    found = len(set(content))
+    if found != symbols:
+        raise damaged(path, f"it has {found} different bytes, not {symbols}")
+    return path
+
+
+def text_file(
+    path: str | os.PathLike,
+    steps: int = 100,
+    batch: int = 100,
+    limit: int | None = None,
+    percent: tuple[int, int] = (80, 10),
+) -> Dataset:
+    """Any file, as sequences of bytes and the bytes that follow them.
+
+    The file is cut into sequences of `steps` bytes, and the sequences into
+    blocks of `batch`. The parts are whole blocks, in the file's order. A byte
+    is represented by its rank among the bytes that occur.
+
+    Args:
+        path: The file.
+        steps: Bytes a sequence.
+        batch: Sequences a block.
+        limit: How many bytes from the beginning to use; all if `None`.
+        percent: The shares of the training and the validation part; the test
+            part is the rest.
+    """
+    for name, value in (("steps", steps), ("batch", batch), ("limit", limit)):
+        if name == "limit" and value is None:
+            continue
+        if not (isinstance(value, int) and value > 0):
+            raise ValueError(
+                f"`{name}` must be a positive integer. Received: "
+                f"{name}={value!r}"
+            )
+    path = Path(path)
+    content = np.frombuffer(path.read_bytes()[:limit], np.uint8)
+    # One byte more than the sequences have: the last one is a target only.
+    blocks = max(0, len(content) - 1) // (batch * steps)
+    counts = [blocks * share // 100 for share in percent]
+    if 0 in counts or sum(counts) == blocks:
+        raise DataError(
+            f"{path} is too short for three parts of whole blocks of {batch} "
+            f"sequences of {steps} bytes. Received: {len(content)} bytes"
+        )
+    vocabulary, ranks = np.unique(content, return_inverse=True)
+    ranks = ranks.astype(np.uint8)
+    used = blocks * batch * steps
+    x = ranks[:used].reshape(-1, steps)
+    y = ranks[1 : used + 1].reshape(-1, steps)
+    ends = np.cumsum(counts) * batch
+    parts = zip(np.split(x, ends), np.split(y, ends))
+    train, validation, test = (Part(*part) for part in parts)
+    return Dataset(
+        train,
+        validation,
+        test,
+        len(vocabulary),
+        digests([path]),
+        vocabulary.tobytes(),
+    )

@@ -1,0 +1,161 @@
+"""What a `BinaryMonitor` saw, as rows: in memory, and in a CSV file.
+
+A row is a dict: epoch, step, the name of the weight, and a number for each of
+`keras_lab.analysis.measurements.QUANTITIES`, or `None` where there is none.
+"""
+
+import csv
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from keras_lab.analysis.measurements import QUANTITIES
+from keras_lab.analysis.names import parse_quantity
+from keras_lab.files import replacing
+
+__all__ = ["CSV_COLUMNS", "read_history", "read_trajectories", "write_history"]
+
+CSV_COLUMNS = ("epoch", "step", "weight", *QUANTITIES)
+EPOCHS, STEPS = "epochs trained", "steps trained"
+
+
+def read_history(path) -> list[dict]:
+    """The rows of a monitor's CSV."""
+    with open(path, newline="", encoding="utf-8") as file:
+        try:
+            header, *lines = list(csv.reader(file)) or [[]]
+            if tuple(header) != CSV_COLUMNS:
+                raise ValueError(f"its columns are {header[:20]}")
+            return [_row(line) for line in lines]
+        except (ValueError, csv.Error) as error:
+            raise ValueError(
+                f"'{path}' is not the CSV of a BinaryMonitor: {error}"
+            ) from error
+
+
+def write_history(path, rows) -> None:
+    """Writes the rows as CSV, the whole file or nothing."""
+    with replacing(path) as partial:
+        with open(partial, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, CSV_COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def _row(line):
+    epoch, step, weight, *numbers = line
+    if len(numbers) != len(QUANTITIES):
+        raise ValueError(
+            f"a row has {len(line)} columns, not {len(CSV_COLUMNS)}"
+        )
+    values = [None if text == "" else float(text) for text in numbers]
+    return {
+        "epoch": int(epoch),
+        "step": int(step),
+        "weight": weight,
+        **dict(zip(QUANTITIES, values)),
+    }
+
+
+def read_trajectories(source) -> tuple[dict, str]:
+    """What was measured over a training, as lines to draw.
+
+    Args:
+        source: The rows of a monitor, or the path of its CSV; Keras' logs by
+            epoch, or the path of a JSON file that has them under `history`; or
+            an object that has either as its `history`.
+
+    Returns:
+        A dict from a pair, the quantity and the name of the weight, to the
+        positions and the values of its line; and what the positions are.
+    """
+    content = getattr(source, "history", source)
+    if isinstance(content, (str, os.PathLike)):
+        content = _read(Path(content))
+    if isinstance(content, Mapping):
+        lines, positions = _lines_of_logs(content, source), EPOCHS
+    elif isinstance(content, (list, tuple)):
+        lines, positions = _lines_of_rows(content)
+    else:
+        raise TypeError(
+            "`source` must be a monitor's history or its .csv file, or Keras' "
+            "logs or a .json file of results with them. "
+            f"Received: source={source!r}"
+        )
+    if not lines:
+        raise ValueError(_nothing_to_draw(content, source))
+    return lines, positions
+
+
+def _read(path):
+    if path.suffix == ".csv":
+        return read_history(path)
+    if path.suffix != ".json":
+        raise ValueError(
+            "`source` must be a .csv file of a monitor or a .json file of "
+            f"results. Received: source='{path}'"
+        )
+    try:
+        logs = json.loads(path.read_text(encoding="utf-8"))["history"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"'{path}' is not a JSON file with Keras' logs by epoch under "
+            f"`history`: {type(error).__name__} {error}"
+        ) from error
+    if not isinstance(logs, dict):
+        raise ValueError(
+            f"'{path}' must have Keras' logs by epoch under `history`, a dict "
+            f"of lists. Received: a {type(logs).__name__}"
+        )
+    return logs
+
+
+def _nothing_to_draw(content, source):
+    message = "There is nothing to draw: "
+    if isinstance(content, Mapping):
+        return message + (
+            "a picture needs lists by epoch under names such as "
+            "'dense_1/alpha', which a `BinaryMonitor` adds to Keras' logs. "
+            f"Received: the names {sorted(map(str, content))} in {source!r:.99}"
+        )
+    return message + (
+        "there is no row of a binary weight. "
+        f"Received: {source if content is not source else 'no rows'}"
+    )
+
+
+def _lines_of_rows(rows):
+    # In steps, where there is more than one measurement an epoch.
+    times = {(row["epoch"], row["step"]) for row in rows}
+    by_step = len({epoch for epoch, _ in times}) < len(times)
+    lines = {}
+    for row in rows:
+        position = row["step"] if by_step else row["epoch"] + 1
+        for name in QUANTITIES:
+            if row[name] is not None:
+                xs, ys = lines.setdefault((name, row["weight"]), ([], []))
+                xs.append(position)
+                ys.append(row[name])
+    return lines, STEPS if by_step else EPOCHS
+
+
+def _lines_of_logs(logs, source):
+    lines = {}
+    for key, values in logs.items():
+        pair = parse_quantity(str(key))
+        if pair is None:
+            continue
+        try:
+            # What was not recorded in an epoch is null.
+            known = [
+                (n, float(v)) for n, v in enumerate(values, 1) if v is not None
+            ]
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"'{key}' must be a list of numbers by epoch in {source!r:.99}."
+                f" Received: {values!r:.99}"
+            ) from error
+        if known:
+            lines[pair] = tuple(map(list, zip(*known)))
+    return lines

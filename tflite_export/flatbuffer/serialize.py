@@ -1,0 +1,94 @@
+"""Writes the objects of TFLite's schema as a flatbuffer."""
+
+import flatbuffers
+import numpy as np
+
+from tflite_export.flatbuffer.schema import schema
+
+__all__ = ["quantization", "serialize"]
+
+ALIGNMENT = 16
+
+
+def serialize(model) -> bytes:
+    """A model, an object of the schema, as the bytes of a file."""
+    buffers = model.buffers
+    sizes = [0 if b.data is None else len(b.data) for b in buffers]
+    builder = _Builder(sum(sizes) + ALIGNMENT * len(sizes) + 65536)
+    try:
+        model.buffers = [
+            _Packed(_pack_buffer(builder, buffer)) for buffer in buffers
+        ]
+        builder.Finish(model.Pack(builder), b"TFL3")
+    finally:
+        model.buffers = buffers
+    return bytes(memoryview(builder.Bytes)[builder.Head() :])
+
+
+class Symmetric(schema.QuantizationParametersT):
+    """Quantization without zero points: value = scale · integer.
+
+    The format wants a zero point for each scale, 8 bytes of zeros. All tensors
+    with as many channels share theirs; and their scales, if those are equal, as
+    those of a loop variable are inside and outside of the loop.
+    """
+
+    def Pack(self, builder):
+        scale = builder.shared(self.scale)
+        zeros = builder.shared(np.zeros(len(self.scale), np.int64))
+        schema.QuantizationParametersStart(builder)
+        schema.QuantizationParametersAddScale(builder, scale)
+        schema.QuantizationParametersAddZeroPoint(builder, zeros)
+        schema.QuantizationParametersAddQuantizedDimension(
+            builder, self.quantizedDimension
+        )
+        return schema.QuantizationParametersEnd(builder)
+
+
+def quantization(scales, axis: int = 0) -> Symmetric:
+    """One scale, or one for each index of an axis."""
+    parameters = Symmetric()
+    parameters.scale = np.atleast_1d(np.asarray(scales, np.float32))
+    parameters.quantizedDimension = axis if len(parameters.scale) > 1 else 0
+    return parameters
+
+
+class _Builder(flatbuffers.Builder):
+    """Writes equal vectors only once."""
+
+    def __init__(self, size):
+        super().__init__(size)
+        self._vectors = {}
+
+    def shared(self, vector):
+        key = vector.dtype.str, vector.tobytes()
+        if key not in self._vectors:
+            self._vectors[key] = self.CreateNumpyVector(vector)
+        return self._vectors[key]
+
+
+class _Packed:
+    """Stands for a part that is in the builder already."""
+
+    def __init__(self, offset):
+        self.offset = offset
+
+    def Pack(self, builder):
+        return self.offset
+
+
+def _pack_buffer(builder, buffer):
+    """Data at a multiple of 16 bytes, as the schema asks for."""
+    data = buffer.data
+    if data is not None:
+        data = np.asarray(data, np.uint8).tobytes()
+        builder.StartVector(1, len(data), ALIGNMENT)
+        builder.head -= len(data)
+        builder.Bytes[builder.head : builder.head + len(data)] = data
+        vector = builder.EndVector()
+    schema.BufferStart(builder)
+    if data is not None:
+        schema.BufferAddData(builder, vector)
+    schema.BufferAddOffset(builder, buffer.offset)
+    schema.BufferAddSize(builder, buffer.size)
+    return schema.BufferEnd(builder)
