@@ -7,7 +7,7 @@ import pytest
 import keras_lab
 import tflite_export
 from keras_lab.callbacks import ExportBest
-from tests.keras_lab.test_callbacks import data, network
+from tests.keras_lab.callbacks.test_callbacks import data, network
 
 
 def signs(path):

@@ -12,7 +12,13 @@ import tensorflow as tf
 import keras_lab
 from keras_lab.analysis.history import read_history
 from keras_lab.callbacks import BinaryMonitor
-from tests.keras_lab.test_callbacks import data, fit, network, saved, start
+from tests.keras_lab.callbacks.test_callbacks import (
+    data,
+    fit,
+    network,
+    saved,
+    start,
+)
 
 
 def steps_of(monitor):

@@ -10,7 +10,12 @@ from keras import layers
 
 import keras_lab
 from keras_lab.quantizers import LAB, SignActivation
-from tests.keras_lab.test_layers import CASES, OPTIONS, make, random_input
+from tests.keras_lab.layers.test_layers import (
+    CASES,
+    OPTIONS,
+    make,
+    random_input,
+)
 
 
 def binary_values(model):
