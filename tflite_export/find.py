@@ -216,8 +216,8 @@ def _worth_it(weights, scales):
 def _likeness(layers, match):
     """How close a kernel is to the named layers, and whether α is a scale.
 
-    Freezing may put a layer inside a model of its name, so a path need not
-    agree to its end.
+    The paths need not be equal: freezing may put a layer into a model of the
+    same name, and the path of a kernel leaves out the cell.
     """
     kernel, _, scales = match
     owner = kernel.path.split("/")[:-1]
@@ -227,8 +227,6 @@ def _likeness(layers, match):
 
 
 def _common(path, other):
-    """How many parts two paths have in common from the beginning."""
-    count = 0
-    while count < min(len(path), len(other)) and path[count] == other[count]:
-        count += 1
-    return count
+    """How many parts of a path occur in another one, in the same order."""
+    rest = iter(other)
+    return sum(part in rest for part in path)

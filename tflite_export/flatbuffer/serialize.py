@@ -31,8 +31,8 @@ class Symmetric(schema.QuantizationParametersT):
     """Quantization without zero points: value = scale · integer.
 
     The format needs a zero point for each scale, 8 bytes of zeros. Tensors with
-    the same number of channels share them. They also share equal scales, such as
-    those of a loop variable inside and outside of the loop.
+    the same number of channels share them. They also share equal scales, such
+    as those of a loop variable inside and outside the loop.
     """
 
     def Pack(self, builder):

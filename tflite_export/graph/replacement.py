@@ -58,7 +58,7 @@ class Replacement:
         return tensor
 
     def reshape(self, tensor, shape, axis=0) -> int:
-        """Reshapes; `axis` is the one whose length depends on the batch size."""
+        """Reshapes; the length of `axis` depends on the batch size."""
         sizes = list(shape)
         sizes[axis] = -1
         return self.add("RESHAPE", [tensor], shape, sizes)

@@ -70,7 +70,7 @@ class Site:
         return self.model.subgraphs[self.constant.subgraph]
 
     def every_user(self, question: Callable, *arguments) -> bool:
-        """Whether `question(model, subgraph, user, *arguments)` is always true."""
+        """Whether `question(model, subgraph, user, ...)` is true for all."""
         return all(
             question(self.model, self.subgraph, user, *arguments)
             for user in self.users

@@ -80,7 +80,7 @@ class Unpacker:
         self._tables = {}
 
     def add(self, operator, inputs, name, shape, type_name, **options) -> int:
-        """Adds an operator behind those before; returns the tensor it writes."""
+        """Adds an operator; returns the tensor that it writes."""
         tensor = self.model.add_tensor(self.main, name, shape, type_name)
         self.main.operators.insert(
             self._written,

@@ -1,9 +1,9 @@
 """A convolution as a matrix product, for unpacked weights.
 
 The runtime's own convolution is slow with computed weights. XNNPACK, which runs
-all the rest, takes only constants as weights of a convolution, but it multiplies
-any two float matrices. So the patches of the image are laid side by side, tap
-by tap, and multiplied.
+all the rest, takes only constants as weights of a convolution, but it can
+multiply any two float matrices. So the patches of the image are laid side by
+side, tap by tap, and multiplied.
 """
 
 import dataclasses

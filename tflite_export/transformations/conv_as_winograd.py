@@ -116,7 +116,7 @@ def _can_be_winograd(model: FlatModel, subgraph, operator):
 
 
 def _unpack(unpacker, bits, weight):
-    """G g, [places, channels, rows · inputs], with the scale if there is one."""
+    """G g, [places, channels, rows · inputs], times the scale if it is one."""
     channels, rows, inputs, _ = weight.signs.shape
     shape = (channels, rows * inputs)
     triples = unpacker.digits(bits, weight.path, TRIPLES, shape)
@@ -218,7 +218,7 @@ def _patches(new, height, tiles):
 
 
 def _multiply(new, matrix, data, size):
-    """Multiplies a matrix by the data, seen as PLACES rows of `size` numbers."""
+    """Multiplies a matrix by data seen as PLACES rows of `size` numbers."""
     columns = new.reshape(data, (PLACES, size), axis=1)
     return new.add(
         "BATCH_MATMUL", [new.constant(matrix), columns], (len(matrix), size)

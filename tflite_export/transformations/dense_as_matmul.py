@@ -2,7 +2,7 @@
 
 The runtime multiplies computed weights row by row, in one thread. XNNPACK,
 which runs all the rest, takes only constants as weights of a dense layer, but
-it multiplies any two float matrices.
+it can multiply any two float matrices.
 """
 
 import math
@@ -57,6 +57,6 @@ def _replace(model, subgraph, operator):
 
 
 def _sizes(new):
-    """How many rows there are at the file's batch size, and how long each is."""
+    """The number of rows at the file's batch size, and their length."""
     inputs = new.shape(new.weights)[1]
     return math.prod(new.shape(new.data)) // inputs, inputs

@@ -1,8 +1,8 @@
 """Padding "same" as an operator of its own, where a runtime gets it wrong.
 
 If the stride is longer than the kernel, a convolution skips inputs, and "same"
-would pad by a negative number. XNNPACK in TensorFlow 2.21 then silently computes
-something else, unless the kernel is 1×1.
+would pad by a negative number. XNNPACK in TensorFlow 2.21 then silently
+computes something else, unless the kernel is 1×1.
 """
 
 from tflite_export.flatbuffer.model import FlatModel

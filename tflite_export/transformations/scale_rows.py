@@ -48,9 +48,7 @@ def apply(site: Site) -> None:
         tensor = _repeat(site, blocks)
     for user in site.users:
         _scale_outputs(site.model, site.subgraph, user, scales, tensor)
-    site.stored = dataclasses.replace(
-        site.stored, scales=np.ones_like(scales)
-    )
+    site.stored = dataclasses.replace(site.stored, scales=np.ones_like(scales))
 
 
 def _can_divide_bias(model, subgraph, operator, scales):

@@ -1,7 +1,7 @@
 """Sign activations as {0, 1}, which int8 arithmetic represents exactly.
 
-With x = 2z − 1, an operator's W·x + b becomes (2W)·z + (b − W·1). W·1 is the sum
-of the weights of a channel. Where a convolution pads its inputs, only the
+With x = 2z − 1, an operator's W·x + b becomes (2W)·z + (b − W·1). W·1 is the
+sum of the weights of a channel. Where a convolution pads its inputs, only the
 weights that do not fall on the padding count, so the sum is a map over the
 image. Only its few different rows and columns are stored, and the runtime
 spreads them out when it allocates the model.
