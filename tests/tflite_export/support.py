@@ -11,8 +11,8 @@ from tflite_export import Format, read_packed
 from tflite_export.convert import convert
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.prepare import (
+    as_functional,
     fixed_batch_size,
-    freeze,
     input_names,
     trained_kernels,
 )
@@ -67,17 +67,18 @@ class Exported:
 
     def __init__(self, model, batch_size=None):
         self.model = model
-        self.frozen = freeze(model)
+        self.frozen = as_functional(keras_lab.freeze(model, strict=False))
         batch_size = fixed_batch_size(self.frozen, batch_size)
         self.converted = convert(self.frozen, batch_size).to_bytes()
 
+    def flat(self):
+        """The float model, to be changed."""
+        return FlatModel(self.converted)
+
     @functools.cache  # noqa: B019, it lives as long as the tests of a module
     def content(self, format):
-        return rewrite(
-            FlatModel(self.converted),
-            Format(format),
-            trained_kernels(self.model),
-        )
+        kernels = trained_kernels(self.model)
+        return rewrite(self.flat(), Format(format), kernels)
 
     def inputs(self, samples, seed=0):
         rng = np.random.default_rng(seed)

@@ -20,11 +20,10 @@ from tflite_export import (
     run,
 )
 from tflite_export import plan as plan_module
-from tflite_export.convert import convert
 from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.graph.weights import Kernel
-from tflite_export.prepare import freeze, trained_kernels
+from tflite_export.prepare import trained_kernels
 from tflite_export.rewrite import rewrite
 
 BINARY_FORMATS = ["packed", "packed_float", "fast"]
@@ -235,7 +234,7 @@ def test_a_binary_kernel_that_is_not_in_the_file_is_named(rng, format):
     absent = Kernel("net/other/kernel", signs(rng, 8, 6), np.float32(1))
     report = inspect(
         rewrite(
-            convert(freeze(model)),
+            Exported(model).flat(),
             Format(format),
             [*trained_kernels(model), absent],
         )

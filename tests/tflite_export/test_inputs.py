@@ -59,134 +59,74 @@ def unbuilt_model():
     return keras.Sequential([keras_lab.BinaryDense(3)], name="unbuilt")
 
 
-@pytest.mark.parametrize(
-    ("make", "path", "options", "error", "match"),
-    [
-        (float_model, "m.tflite", {}, NothingBinaryError, "'plain' has no bin"),
-        (unbuilt_model, "m.tflite", {}, ValueError, "'unbuilt' has no weights"),
-        (lambda: 3, "m.tflite", {}, TypeError, "Received: model=3"),
-        (
-            subclassed_model,
-            "m.tflite",
-            {},
-            ConversionError,
-            "only Sequential and functional .* type Subclassed",
-        ),
-        (
-            lambda: model_with_nan("alpha"),
-            "m.tflite",
-            {},
-            ValidationError,
-            "first/alpha' has a NaN",
-        ),
-        (
-            lambda: model_with_nan("kernel"),
-            "m.tflite",
-            {},
-            ValidationError,
-            "first/kernel' has a NaN",
-        ),
-        (
-            stateful_model,
-            "m.tflite",
-            {},
-            ConversionError,
-            "Layer 'memory' is stateful",
-        ),
-        (
-            grouped_model,
-            "m.tflite",
-            {},
-            ConversionError,
-            "Layer 'groups' has groups=2",
-        ),
-        (
-            None,
-            "m.tflite",
-            {"tolerance": "x"},
-            ValueError,
-            "Received: tolerance='x'",
-        ),
-        (
-            None,
-            "m.tflite",
-            {"tolerance": float("nan")},
-            ValueError,
-            "Received: tolerance=nan",
-        ),
-        (
-            None,
-            "m.tflite",
-            {"validation_data": [["a"] * 16]},
-            ValueError,
-            r"array of numbers for each input. Received: \[\['a'",
-        ),
-        (
-            None,
-            "m.tflite",
-            {"validation_data": [[1, 2], [3]]},
-            ValueError,
-            "array of numbers for each input",
-        ),
-        (
-            None,
-            "m.tflite",
-            {"validation_data": {"x": np.zeros((3, 16))}},
-            ValueError,
-            r"keys \['pixels'\]. Received: \['x'\]",
-        ),
-        (
-            None,
-            "m.onnx",
-            {},
-            ValueError,
-            "end in .tflite. Received: path=.*m.on",
-        ),
-        (None, "folder.tflite", {}, ValueError, "is a directory. Received"),
-        (None, "absent/m.tflite", {}, ValueError, "does not exist. Received"),
-        (None, 3, {}, TypeError, "Received: path=3"),
-        (
-            None,
-            "m.tflite",
-            {"format": "onebit"},
-            ValueError,
-            "'packed', 'packed_float', 'fast', 'float'. Received: .*'onebit'",
-        ),
-        (
-            None,
-            "m.tflite",
-            {"batch_size": 0},
-            ValueError,
-            "Received: batch_size=0",
-        ),
-        (
-            None,
-            "m.tflite",
-            {"validation_data": np.zeros((3, 5))},
-            ValueError,
-            r"shapes \[\(None, 16\)\]. Received: \[\(3, 5\)\]",
-        ),
-        (
-            None,
-            "m.tflite",
-            {"validation_data": np.full((3, 16), np.nan)},
-            ValueError,
-            "must be finite. Received: a NaN .* 'pixels'",
-        ),
-    ],
-)
-def test_bad_input_is_named_before_any_work(
-    tmp_path, classifier, monkeypatch, make, path, options, error, match
-):
+@pytest.fixture
+def check_refuses(tmp_path, monkeypatch):
+    """Checks that an export raises before any work, and writes nothing."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.tflite").mkdir()
     monkeypatch.setattr(
         export_module, "convert", lambda *args: pytest.fail("work was done")
     )
-    model = classifier[0] if make is None else make()
-    with pytest.raises(error, match=match):
-        export_tflite(model, path, **options)
-    assert [p.name for p in tmp_path.iterdir()] == ["folder.tflite"]
+
+    def check(error, match, model, path="m.tflite", **options):
+        with pytest.raises(error, match=match):
+            export_tflite(model, path, **options)
+        assert [p.name for p in tmp_path.iterdir()] == ["folder.tflite"]
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        (float_model, NothingBinaryError, "'plain' has no binary weights"),
+        (unbuilt_model, ValueError, "'unbuilt' has no weights"),
+        (lambda: 3, TypeError, "Received: model=3"),
+        (subclassed_model, ConversionError, "functional .* type Subclassed"),
+        (lambda: model_with_nan("alpha"), ValidationError, "first/alpha' has"),
+        (lambda: model_with_nan("kernel"), ValidationError, "/kernel' has"),
+        (stateful_model, ConversionError, "Layer 'memory' is stateful"),
+        (grouped_model, ConversionError, "Layer 'groups' has groups=2"),
+    ],
+)
+def test_a_model_that_cannot_be_exported_is_refused(
+    check_refuses, make, error, match
+):
+    check_refuses(error, match, make())
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "match"),
+    [
+        ("path", "m.onnx", "must end in .tflite. Received: path='m.onnx'"),
+        ("path", "folder.tflite", "is a directory. Received"),
+        ("path", "absent/m.tflite", "does not exist. Received"),
+        ("format", "onebit", "'fast', 'float'. Received: format='onebit'"),
+        ("batch_size", 0, "Received: batch_size=0"),
+        ("tolerance", "x", "Received: tolerance='x'"),
+        ("tolerance", float("nan"), "Received: tolerance=nan"),
+    ],
+)
+def test_a_bad_option_is_named(check_refuses, classifier, option, value, match):
+    check_refuses(ValueError, match, classifier[0], **{option: value})
+
+
+def test_a_path_must_be_a_path(check_refuses, classifier):
+    check_refuses(TypeError, "Received: path=3", classifier[0], path=3)
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        ([["a"] * 16], r"numbers for each input. Received: \[\['a'"),
+        ([[1, 2], [3]], "array of numbers for each input"),
+        ({"x": np.zeros((3, 16))}, r"keys \['pixels'\]. Received: \['x'\]"),
+        (np.zeros((3, 5)), r"shapes \[\(None, 16\)\]. Received: \[\(3, 5\)\]"),
+        (np.full((3, 16), np.nan), "must be finite. Received: .* 'pixels'"),
+    ],
+)
+def test_bad_validation_data_are_named(check_refuses, classifier, data, match):
+    check_refuses(ValueError, match, classifier[0], validation_data=data)
 
 
 def two_inputs(structure):
