@@ -18,7 +18,6 @@ from keras_lab.convert.graph import (
     first_and_last,
     is_functional,
     is_keras_class,
-    leaf_calls,
     leaf_layers,
     with_inner_layers,
 )
@@ -29,7 +28,7 @@ from keras_lab.convert.rebuild import (
     without_alphas,
 )
 from keras_lab.layers.base import BinaryLayer
-from keras_lab.layers.recurrent import BinaryRecurrent
+from keras_lab.layers.recurrent import BinaryRecurrent, BinaryRNN
 from keras_lab.layers.recurrent_cells import BinaryCell
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
@@ -48,9 +47,11 @@ WRAPPERS = {
     "Functional": {"layers": "layers"},
 }
 _QUANTIZED = keras.dtype_policies.QuantizedDTypePolicy
+# A plain RNN is converted if there is a cell to convert in it.
 COUNTERPARTS = {
     name.removeprefix("Binary"): getattr(keras_lab.layers, name)
     for name in keras_lab.layers.__all__
+    if name != "BinaryRNN"
 }
 
 
@@ -248,27 +249,33 @@ class _Binarizer(Rebuilder):
             assign(new, new.weights, values)
 
     def _convert(self, node, clip):
+        """Changes the config of a layer; returns whether it can be changed."""
         config, name = node["config"], node["class_name"]
         if (node["module"] or "").partition(".")[0] != "keras":
-            return  # A custom class may have any name.
-        for part in WRAPPERS.get(name, ()):
-            inner = config[part]
-            for item in inner if isinstance(inner, list) else [inner]:
-                self._convert(item, clip)
+            return False  # A custom class may have any name.
         if name not in COUNTERPARTS:
-            return
+            inner = [config[key] for key in WRAPPERS.get(name, ())]
+            nodes = [x if isinstance(x, list) else [x] for x in inner]
+            changed = any([self._convert(x, clip) for xs in nodes for x in xs])
+            if changed and name == "RNN":
+                _use_class(node, BinaryRNN)
+            return changed
         cls = COUNTERPARTS[name]
-        node.update(
-            class_name=cls.__name__,
-            module=cls.__module__,
-            registered_name=keras.saving.get_registered_name(cls),
-        )
+        _use_class(node, cls)
         config.update(self.options)
-        if self.options["kernel_quantizer"] is None:
-            return
-        for constraint in _constraints_of(cls):
-            if config.get(constraint) is None:
-                config[constraint] = clip
+        if self.options["kernel_quantizer"] is not None:
+            for constraint in _constraints_of(cls):
+                if config.get(constraint) is None:
+                    config[constraint] = clip
+        return True
+
+
+def _use_class(node, cls):
+    node.update(
+        class_name=cls.__name__,
+        module=cls.__module__,
+        registered_name=keras.saving.get_registered_name(cls),
+    )
 
 
 def _constraints_of(cls):
@@ -335,21 +342,12 @@ def _why_not(layer):
         return "is quantized already"
     if getattr(layer, "lora_enabled", False):
         return "has LoRA weights"
-    if _takes_integers(layer):
-        return "takes integers"
     return None
 
 
 def _is_binary(layer):
-    return isinstance(layer, (BinaryLayer, BinaryRecurrent, BinaryCell))
-
-
-def _takes_integers(layer):
-    return any(
-        not keras.backend.is_float_dtype(tensor.dtype)
-        for node in layer._inbound_nodes
-        for tensor in node.input_tensors[:1]
-    )
+    classes = (BinaryLayer, BinaryRecurrent, BinaryRNN, BinaryCell)
+    return isinstance(layer, classes)
 
 
 def _counts(layer):

@@ -21,7 +21,6 @@ __all__ = [
     "is_built",
     "is_functional",
     "is_keras_class",
-    "leaf_calls",
     "leaf_layers",
     "no_binary_weights",
     "no_weights_yet",
@@ -287,28 +286,6 @@ class _StandIn(keras.Operation):
 
     def compute_output_spec(self, *args, **kwargs):
         return self.operation.compute_output_spec(*args, **kwargs)
-
-
-def leaf_calls(
-    model: keras.Model,
-    shapes: list | None = None,
-    is_container: Callable = is_functional,
-) -> list[Call]:
-    """As `trace(model, shapes).calls`, with those inside inner models instead.
-
-    Args:
-        model, shapes: As in `trace`.
-        is_container: Which layers give the calls inside them instead of their
-            own. Defaults to Sequential and functional models.
-    """
-    found = []
-    for call in trace(model, shapes).calls:
-        if is_container(call.layer):
-            inner = [tuple(tensor.shape) for tensor in call.inputs]
-            found += leaf_calls(call.layer, inner, is_container)
-        else:
-            found.append(call)
-    return found
 
 
 def first_and_last(
