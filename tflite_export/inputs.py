@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from keras_lab.binary_weight import weights_of
-from keras_lab.convert.graph import no_binary_weights as nothing_binary
+from keras_lab.checks import nothing_binary
 from keras_lab.convert import rebuild as rebuilding
 from tflite_export.errors import (
     ConversionError,

@@ -255,7 +255,7 @@ class Distiller(LABModel):
         training=True,
     ):
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
-        if not training:
+        if not training or self.distillation_weight == 0:
             return loss
         return loss + self.distillation_weight * self._distillation(
             x, y_pred, sample_weight

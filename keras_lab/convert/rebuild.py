@@ -165,13 +165,13 @@ def _inner_nodes(value, original):
     """Pairs of an inner layer's config, and the layer."""
     nodes = value if isinstance(value, list) else [value]
     parts = original if isinstance(original, list) else [original]
-    nodes = [node for node in nodes if isinstance(node, dict)]
+    nodes = [x for x in nodes if isinstance(x, dict) and "config" in x]
     parts = [part for part in parts if isinstance(part, keras.Layer)]
     if len(nodes) == len(parts):
         return list(zip(nodes, parts))
     # The config of a model may also have an input, or operations.
     names = {part.name: part for part in parts}
-    inner = [(node, (node.get("config") or {}).get("name")) for node in nodes]
+    inner = [(node, node["config"].get("name")) for node in nodes if parts]
     return [(node, names[name]) for node, name in inner if name in names]
 
 
