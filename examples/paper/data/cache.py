@@ -1,102 +1,75 @@
-"""Preprocessed arrays on disk, so that a long preprocessing runs once."""
+"""Preprocessed arrays on disk, so that a long preprocessing runs only once."""
 
 import hashlib
 import json
 import os
 import shutil
 import sys
-import uuid
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 
-from examples.paper.data.files import digests
-
-__all__ = ["cached"]
-
-# To be raised whenever a preprocessing function gives other numbers, or an
-# entry has other files.
-VERSION = 3
+# Raise it whenever a preprocessing function changes its result.
+VERSION = 4
 
 
 def cached(
     folder: Path,
     name: str,
-    sources: list[Path],
+    sources: Mapping[str, str],
     make: Callable[[], dict[str, np.ndarray]],
 ) -> dict[str, np.ndarray]:
-    """What `make` returns, from disk where it was made before.
+    """The arrays that `make` returns, read from disk if they are there.
 
-    The arrays are in `preprocessed/<name>-<hash>` of the data folder, where the
-    hash is that of the sources' content: another file is another entry. They
-    are mapped to memory, not read, so they may be larger than it. Where the
-    folder cannot be written to, the arrays are made anew each time, and where
-    what it holds is damaged, too.
+    They are stored in `preprocessed/<name>-<hash>` of the data folder and are
+    mapped into memory, so they may be larger than it. If they are damaged they
+    are made again; if they cannot be stored, they are made each time.
 
     Args:
         folder: The data folder.
-        name: What the arrays are, with all that `make` depends on besides the
-            sources.
-        sources: The files that `make` reads.
+        name: The name of the arrays, with everything that `make` depends on
+            apart from the sources.
+        sources: The digests of the files that `make` reads.
         make: A function that returns arrays by name.
     """
-    key = json.dumps([VERSION, name, digests(sources)], sort_keys=True)
+    key = json.dumps([VERSION, name, sources], sort_keys=True)
     key = hashlib.sha256(key.encode()).hexdigest()[:16]
     entry = folder / "preprocessed" / f"{name}-{key}"
-    arrays = None
     if entry.is_dir():
         try:
-            arrays = _read(entry)
-        except DAMAGED as error:
-            print(f"damaged: {entry} ({error})", file=sys.stderr, flush=True)
+            return _read(entry)
+        except (OSError, ValueError, EOFError) as error:
+            _log(f"damaged, made again: {entry} ({error})")
             shutil.rmtree(entry, ignore_errors=True)
-    if arrays is None:
-        print(f"preprocessing {name}, once", file=sys.stderr, flush=True)
-        arrays = make()
-        try:
-            _write(entry, arrays)
-            arrays = _read(entry)
-        except DAMAGED as error:
-            print(f"not kept: {error}", file=sys.stderr, flush=True)
-    return arrays
-
-
-# Written last: type and shape of each array by its name.
-CONTENTS = "contents.json"
-# What reading and writing an entry may raise.
-DAMAGED = (OSError, ValueError, EOFError)
+    _log(f"preprocessing {name}, only once")
+    arrays = make()
+    try:
+        _write(entry, arrays)
+        return _read(entry)
+    except (OSError, ValueError) as error:
+        _log(f"the result was not stored: {error}")
+        return arrays
 
 
 def _read(entry):
-    """The arrays of an entry; an error if it is damaged."""
-    contents = json.loads((entry / CONTENTS).read_text())
-    if not (contents and isinstance(contents, dict)):
-        raise ValueError(f"its {CONTENTS} holds {contents!r}")
-    arrays = {
-        name: np.load(entry / f"{name}.npy", mmap_mode="r") for name in contents
-    }
-    if (found := _describe(arrays)) != contents:
-        raise ValueError(f"it holds {found}, not {contents}")
-    return arrays
-
-
-def _describe(arrays):
-    return {n: [str(a.dtype), list(a.shape)] for n, a in arrays.items()}
+    names = json.loads((entry / "names.json").read_text())
+    return {name: np.load(entry / f"{name}.npy", "r") for name in names}
 
 
 def _write(entry, arrays):
-    """Writes all arrays or none."""
-    partial = entry.with_name(f".{entry.name}.{uuid.uuid4().hex}.part")
-    partial.mkdir(parents=True)
-    try:
+    """Writes all arrays or none: the folder gets its name at the end."""
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=entry.parent) as scratch:
+        partial = Path(scratch) / entry.name
+        partial.mkdir()
         for name, array in arrays.items():
-            with open(partial / f"{name}.npy", "wb") as file:
-                np.save(file, array)
-                file.flush()
-                os.fsync(file.fileno())
-        (partial / CONTENTS).write_text(json.dumps(_describe(arrays)))
-        if not entry.is_dir():  # Another process may have been faster.
+            np.save(partial / f"{name}.npy", array)
+        (partial / "names.json").write_text(json.dumps(list(arrays)))
+        if not entry.exists():  # Another process may have been faster.
             os.replace(partial, entry)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _log(line):
+    print(line, file=sys.stderr, flush=True)

@@ -1,7 +1,6 @@
-"""Readers of the original formats, which trust nothing in a file."""
+"""Readers of the original formats, which check everything they read."""
 
 import gzip
-import hashlib
 import math
 import pickle
 import struct
@@ -10,48 +9,38 @@ from pathlib import Path
 
 import numpy as np
 
-from examples.paper.data.files import DataError
-
-__all__ = ["read_cifar_batch", "read_idx", "read_mat"]
+from examples.paper.data.files import DataError, content_digest
 
 UINT8 = 0x08
 
 
-def damaged(path: Path, what: object) -> DataError:
-    """The error for a file that cannot be used, and what to do about it."""
+def damaged(path: Path, problem: object) -> DataError:
+    """The error for a file that cannot be used."""
     return DataError(
-        f"{path} is not the file it should be: {what}. Delete it to have it "
-        "downloaded again (all but SVHN's extra are), or put the original in "
-        "its place."
+        f"{path} is not the expected file: {problem}. Replace it by the "
+        "original, or delete it: all files but SVHN's extra are downloaded "
+        "again."
     )
 
 
 def check_content(path: Path, expected: str | None, *arrays: np.ndarray):
-    """Raises an error if what a file holds is not what it is known to hold.
+    """Raises DataError if a well-formed file holds unexpected values.
 
     Args:
         path: The file.
-        expected: The SHA-256 of the arrays' bytes; `None` if it is not known.
-        *arrays: What the file holds.
+        expected: The beginning of the arrays' `content_digest`; `None` if it
+            is not known.
+        *arrays: The arrays in the file.
     """
-    found = hashlib.sha256()
-    for array in arrays:
-        found.update(np.ascontiguousarray(array))
-    if expected is not None and found.hexdigest() != expected:
+    found = content_digest(*arrays)
+    if expected is not None and not found.startswith(expected):
         raise damaged(
-            path,
-            "it is well-formed, but its content is another (SHA-256 "
-            f"{found.hexdigest()}, not {expected})",
+            path, f"its content has the SHA-256 {found}, not {expected}…"
         )
 
 
 def read_idx(path: Path, dimensions: int) -> np.ndarray:
-    """The array of unsigned bytes in a gzipped idx file.
-
-    Args:
-        path: The file.
-        dimensions: How many dimensions the array must have.
-    """
+    """The array of unsigned bytes in a gzipped idx file."""
     try:
         with gzip.open(path) as file:
             content = file.read()
@@ -69,13 +58,13 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
     if len(content) - header != math.prod(shape):
         raise damaged(
             path,
-            f"it promises {shape} bytes and holds {len(content) - header}",
+            f"its header says {shape} and {len(content) - header} bytes follow",
         )
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """A pickle can run any code; these need no more than NumPy arrays."""
+    """Loads NumPy arrays and nothing else, because a pickle can run code."""
 
     allowed = {
         ("numpy.core.multiarray", "_reconstruct"),
@@ -87,12 +76,12 @@ class _ArraysOnly(pickle.Unpickler):
 
     def find_class(self, module, name):
         if (module, name) not in self.allowed:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+            raise pickle.UnpicklingError(f"it uses {module}.{name}")
         return super().find_class(module, name)
 
 
 def read_cifar_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, 32, 32, 3) and labels (n,) of a file of CIFAR-10."""
+    """Images (n, 32, 32, 3) and labels (n,) from a file of CIFAR-10."""
     try:
         with open(path, "rb") as file:
             batch = _ArraysOnly(file, encoding="bytes").load()
@@ -113,9 +102,9 @@ def read_cifar_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_mat(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, 32, 32, 3) and labels (n,) of a file of SVHN.
+    """Images (n, 32, 32, 3) and labels (n,) from a file of SVHN.
 
-    The digit 0 has the label 10 in the file and 0 here.
+    The label of the digit 0 is 10 in the file and 0 here.
     """
     try:
         from scipy.io import loadmat
