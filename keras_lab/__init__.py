@@ -30,6 +30,7 @@ from keras_lab.convert.batch_norm import recalibrate_batch_norm
 from keras_lab.convert.binarize import binarize_model
 from keras_lab.convert.distillation import Distiller, SoftTargets
 from keras_lab.convert.freeze import freeze
+from keras_lab.convert.graph import binary_weights, walk
 from keras_lab.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -75,6 +76,7 @@ __all__ = [
     "SoftTargets",
     "__version__",
     "binarize_model",
+    "binary_weights",
     "callbacks",
     "constraints",
     "freeze",
@@ -85,4 +87,5 @@ __all__ = [
     "quantizers",
     "recalibrate_batch_norm",
     "summary",
+    "walk",
 ]

@@ -20,12 +20,12 @@ from keras_lab.ops import Elementwise, align_scale, binarize, bwn_scale
 
 __all__ = [
     "BinaryWeight",
-    "binary_weights",
     "blending",
     "keras_variables",
     "newest_weights",
     "refreshed_by_optimizer",
     "weight_key",
+    "weights_of",
 ]
 
 _refreshed_by_optimizer = contextvars.ContextVar("refreshed", default=False)
@@ -185,7 +185,7 @@ def keras_variables(variables):
     return [latents.get(id(variable), variable) for variable in variables]
 
 
-def binary_weights(variables):
+def weights_of(variables):
     """The `BinaryWeight` of each latent weight among the variables."""
     constraints = [getattr(v, "constraint", None) for v in variables]
     return [c.weight for c in constraints if isinstance(c, RefreshScale)]

@@ -6,9 +6,9 @@ import keras
 from keras import ops
 
 from keras_lab.binary_weight import (
-    binary_weights,
     newest_weights,
     weight_key,
+    weights_of,
 )
 from keras_lab.checks import nothing_binary
 
@@ -108,7 +108,7 @@ def _watched_weights(target):
             "`target` must be a model or a layer. "
             f"Received: target={target!r} of type {type(target).__name__}"
         )
-    weights = binary_weights(target.weights)
+    weights = weights_of(target.weights)
     if not weights:
         raise ValueError(nothing_binary(target))
     return weights

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_lab import _tensorflow as backend
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 
 __all__ = ["LABModel"]
 
@@ -64,7 +64,7 @@ class LABModel(keras.Model):
 
         logs = self.compute_metrics(x, y, y_pred, sample_weight)
         if self.log_alpha:
-            for weight in binary_weights(self.variables):
+            for weight in weights_of(self.variables):
                 logs[weight.alpha.path] = ops.mean(weight.alpha)
         return logs
 

@@ -9,9 +9,9 @@ from keras import ops
 
 from keras_lab import _tensorflow as backend
 from keras_lab.binary_weight import (
-    binary_weights,
     keras_variables,
     refreshed_by_optimizer,
+    weights_of,
 )
 from keras_lab.ops import Elementwise
 
@@ -190,7 +190,7 @@ class LABAdam(keras.optimizers.Adam):
         )
 
     def _refresh_scales(self, variables):
-        for weight in binary_weights(variables):
+        for weight in weights_of(variables):
             v = self.velocity(weight.latent)
             weight.refresh(self._curvature_direction(v))
 

@@ -7,7 +7,7 @@ import warnings
 import keras
 
 from keras_lab.analysis.names import leaf_layers
-from keras_lab.binary_weight import binary_weights, blending
+from keras_lab.binary_weight import blending, weights_of
 
 __all__ = ["ProgressiveBinarization"]
 
@@ -148,14 +148,14 @@ def _attribute(model, name, value):
 
 def _by_layer(model):
     """The binary weights to train, and the number of the layer of each."""
-    wanted = {id(w): w for w in binary_weights(model.trainable_variables)}
+    wanted = {id(w): w for w in weights_of(model.trainable_variables)}
     weights, layers = [], []
     # A weight of the model itself counts as a layer.
     own = [[variable] for variable in model.trainable_variables]
     inner = [layer.weights for layer in leaf_layers(model).values()]
     number = 0
     for variables in [*inner, *own]:
-        found = [w for w in binary_weights(variables) if id(w) in wanted]
+        found = [w for w in weights_of(variables) if id(w) in wanted]
         for weight in found:
             del wanted[id(weight)]
         weights += found

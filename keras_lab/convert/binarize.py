@@ -14,7 +14,7 @@ import numpy as np
 
 import keras_lab.layers
 from keras_lab.analysis.names import leaf_layers
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from keras_lab.constraints import WeightClip
 from keras_lab.convert.graph import first_and_last
 from keras_lab.convert.rebuild import (
@@ -231,7 +231,7 @@ class _Binarizer(Rebuilder):
         values = [(weight.name, weight.numpy()) for weight in layer.weights]
         if id(layer) in self.chosen:
             assign(new, without_alphas(new.weights), values)
-            for weight in binary_weights(new.weights):
+            for weight in weights_of(new.weights):
                 weight.refresh()
         else:
             # Of a layer that is binary already, α among them.

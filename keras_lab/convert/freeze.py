@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from keras_lab.convert.rebuild import (
     Rebuilder,
     assign,
@@ -76,9 +76,9 @@ class _Freezer(Rebuilder):
         return config
 
     def set_weights(self, layer, new):
-        binary = {id(w.latent): w for w in binary_weights(layer.weights)}
+        binary = {id(w.latent): w for w in weights_of(layer.weights)}
         # Those that no config knows of: the layer makes them itself.
-        kept = {id(w.latent): w for w in binary_weights(new.weights)}
+        kept = {id(w.latent): w for w in weights_of(new.weights)}
         if kept and self.strict:
             raise ValueError(
                 f"Layer '{layer.name}' makes layers of keras_lab that its "
