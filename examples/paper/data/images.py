@@ -5,9 +5,7 @@ import os
 import numpy as np
 
 from examples.paper.data import preprocessing
-from examples.paper.data.cache import cached
 from examples.paper.data.files import (
-    DataError,
     Dataset,
     Part,
     Source,
@@ -98,13 +96,8 @@ def _split(images, labels, *ends):
 
 
 def _read_mnist(image_path, label_path, count):
-    images, labels = read_idx(image_path, 3), read_idx(label_path, 1)
-    if images.shape != (count, 28, 28):
-        raise damaged(
-            image_path, f"its shape is {images.shape}, not {(count, 28, 28)}"
-        )
-    if labels.shape != (count,) or labels.max() > 9:
-        raise damaged(label_path, f"it does not hold {count} labels 0 to 9")
+    images = read_idx(image_path, (count, 28, 28))
+    labels = read_idx(label_path, (count,))
     for path, array in ((image_path, images), (label_path, labels)):
         check_content(path, CONTENT.get(path.name), array)
     return images.reshape(count, 784).astype(np.float32) / 255, labels
@@ -117,8 +110,7 @@ def cifar10(
 
     Global contrast normalization with scale 55, then ZCA whitening fitted on
     all 50,000 training images, as in the authors' code: they include the 5,000
-    of the validation part, the last ones. The result is stored in the data
-    folder.
+    of the validation part, the last ones. It takes about a minute.
 
     Args:
         folder: The data folder, see `data_folder`.
@@ -126,49 +118,38 @@ def cifar10(
     """
     folder = data_folder(folder)
     names = [f"data_batch_{number}" for number in range(1, 6)] + ["test_batch"]
-    paths = [
-        locate(
-            Source(
-                f"cifar-10-batches-py/{name}",
-                (CIFAR_ADDRESS,),
-                f"sha256:{CIFAR_SHA256}",
-                archive=True,
-            ),
-            folder,
+    sources = [
+        Source(
+            f"cifar-10-batches-py/{name}",
+            (CIFAR_ADDRESS,),
+            f"sha256:{CIFAR_SHA256}",
+            archive=True,
         )
         for name in names
     ]
-    files = digests(paths)
-    if raw:
-        arrays = _read_cifar10(paths)
-    else:
-        arrays = cached(
-            folder, "cifar10-gcn-zca", files, lambda: _whitened_cifar10(paths)
-        )
-    parts = _split(arrays["images"], arrays["labels"], 45_000, 50_000)
-    return Dataset(*parts, classes=10, files=files)
+    paths = [locate(source, folder) for source in sources]
+    images, labels = _read_cifar10(paths)
+    if not raw:
+        images = _whitened(images)
+    parts = _split(images, labels, 45_000, 50_000)
+    return Dataset(*parts, classes=10, files=digests(paths))
 
 
 def _read_cifar10(paths):
     batches = [read_cifar_batch(path) for path in paths]
     for path, (images, labels) in zip(paths, batches):
-        if len(images) != 10_000:
-            raise damaged(path, f"it holds {len(images)} images, not 10000")
         check_content(path, CONTENT.get(path.name), images, labels)
-    images, labels = map(np.concatenate, zip(*batches))
-    return {"images": images, "labels": labels}
+    return map(np.concatenate, zip(*batches))
 
 
-def _whitened_cifar10(paths):
-    arrays = _read_cifar10(paths)
-    images = arrays["images"]
+def _whitened(images):
     images = preprocessing.global_contrast_normalize(images, scale=55.0)
     mean, whiten = preprocessing.zca_whitening(images[:50_000])
     flat = images.reshape(len(images), -1)
     for start in range(0, len(flat), preprocessing.CHUNK):
         part = flat[start : start + preprocessing.CHUNK]
         part[:] = (part - mean) @ whiten
-    return {**arrays, "images": images}
+    return images
 
 
 def svhn(
@@ -180,7 +161,7 @@ def svhn(
     that file is present, the first 200 of each class of `extra`; the training
     part is the rest of both. With all three files this is the paper's 598,388 /
     6,000 / 26,032. `extra` is used if it is present, but it is never
-    downloaded: it has 1.3 GB. The result is stored in the data folder.
+    downloaded: it has 1.3 GB.
 
     Args:
         folder: The data folder, see `data_folder`.
@@ -198,59 +179,53 @@ def svhn(
         if not is_official(source, path):
             departures.append(f"another {name} than the official one")
         contents[path] = read_mat(path)
-        # Of the arrays: MATLAB writes the date into the file. The name says so,
-        # because older results have the digest of the file.
         digest = content_digest(*contents[path])
         if digest in files.values():
-            raise DataError(
-                f"{path} has the same content as another part. Replace it by "
-                "the original."
-            )
+            raise damaged(path, "another file of SVHN has the same content")
+        # Not the digest of the file, because MATLAB writes the date into it.
+        # Older results have that one, under the plain name.
         files[f"{name}: X, y"] = digest
-    channels = (0,) if first_channel_only else None
-    name = "svhn-gcn-lcn" + ("-first-channel" if first_channel_only else "")
-    arrays = cached(
-        folder, name, files, lambda: _normalized_svhn(contents, channels)
-    )
-    parts = {
-        part: Part(arrays[f"{part}_images"], arrays[f"{part}_labels"])
-        for part in ("train", "validation", "test")
-    }
-    return Dataset(
-        **parts, classes=10, files=files, departures=tuple(departures)
-    )
-
-
-def _normalized_svhn(contents, channels):
     parts = {"train": [], "validation": [], "test": []}
     for path, (images, labels) in contents.items():
         if path.name.startswith("test"):
             parts["test"].append((images, labels))
             continue
-        each = 200 if path.name.startswith("extra") else 400
-        chosen = np.zeros(len(labels), bool)
-        for digit in range(10):
-            indices = np.flatnonzero(labels == digit)[:each]
-            if len(indices) < each:
-                raise damaged(
-                    path,
-                    f"it holds {len(indices)} images of the digit {digit}, and "
-                    f"the validation part takes {each}",
-                )
-            chosen[indices] = True
+        chosen = _first_of_each(path, labels)
         parts["validation"].append((images[chosen], labels[chosen]))
         parts["train"].append((images[~chosen], labels[~chosen]))
-    arrays = {}
-    for part, pieces in parts.items():
-        images = np.concatenate([images for images, _ in pieces])
-        # With `extra` the result has 7 GB: it must not be in memory twice.
-        normalized = np.empty(images.shape, np.float32)
-        for start in range(0, len(images), preprocessing.CHUNK):
-            chunk = slice(start, start + preprocessing.CHUNK)
-            normalized[chunk] = preprocessing.local_contrast_normalize(
-                preprocessing.global_contrast_normalize(images[chunk]),
-                channels=channels,
+    channels = (0,) if first_channel_only else None
+    return Dataset(
+        **{name: _normalized(part, channels) for name, part in parts.items()},
+        classes=10,
+        files=files,
+        departures=tuple(departures),
+    )
+
+
+def _first_of_each(path, labels):
+    """A mask of the images of the validation part."""
+    each = 200 if path.name.startswith("extra") else 400
+    chosen = np.zeros(len(labels), bool)
+    for digit in range(10):
+        indices = np.flatnonzero(labels == digit)[:each]
+        if len(indices) < each:
+            raise damaged(
+                path,
+                f"it holds {len(indices)} images of the digit {digit}, and "
+                f"the validation part takes {each}",
             )
-        arrays[f"{part}_images"] = normalized
-        arrays[f"{part}_labels"] = np.concatenate([y for _, y in pieces])
-    return arrays
+        chosen[indices] = True
+    return chosen
+
+
+def _normalized(pieces, channels):
+    images = np.concatenate([images for images, _ in pieces])
+    # With `extra` the result has 7 GB: it must not be in memory twice.
+    normalized = np.empty(images.shape, np.float32)
+    for start in range(0, len(images), preprocessing.CHUNK):
+        chunk = slice(start, start + preprocessing.CHUNK)
+        normalized[chunk] = preprocessing.local_contrast_normalize(
+            preprocessing.global_contrast_normalize(images[chunk]),
+            channels=channels,
+        )
+    return Part(normalized, np.concatenate([labels for _, labels in pieces]))
