@@ -26,7 +26,7 @@ from keras_lab.convert.rebuild import (
     without_alphas,
 )
 from keras_lab.layers.base import BinaryLayer
-from keras_lab.layers.recurrent import BinaryRNN
+from keras_lab.layers.recurrent import BinaryRecurrent
 from keras_lab.layers.recurrent_cells import BinaryCell
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
@@ -262,7 +262,7 @@ class _Binarizer(Rebuilder):
 
 
 def _constraints_of(cls):
-    return (cls._cell if issubclass(cls, BinaryRNN) else cls)._constraints
+    return (cls._cell if issubclass(cls, BinaryRecurrent) else cls)._constraints
 
 
 def _clip(layer):
@@ -331,7 +331,7 @@ def _why_not(layer):
 
 
 def _is_binary(layer):
-    return isinstance(layer, (BinaryLayer, BinaryRNN, BinaryCell))
+    return isinstance(layer, (BinaryLayer, BinaryRecurrent, BinaryCell))
 
 
 def _takes_integers(layer):

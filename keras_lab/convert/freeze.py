@@ -16,7 +16,7 @@ from keras_lab.convert.rebuild import (
     without_alphas,
 )
 from keras_lab.layers.base import BinaryLayer
-from keras_lab.layers.recurrent import BinaryRNN
+from keras_lab.layers.recurrent import BinaryRecurrent, BinaryRNN
 from keras_lab.layers.recurrent_cells import BinaryCell
 
 __all__ = ["freeze"]
@@ -118,8 +118,10 @@ def _plain(node):
         return node
     if name.startswith(PACKAGE):
         cls = keras.saving.get_registered_object(name)
-        if issubclass(cls, (BinaryCell, BinaryRNN)):
+        if issubclass(cls, (BinaryCell, BinaryRecurrent)):
             return _plain_recurrent(node, config, cls)
+        if issubclass(cls, BinaryRNN):
+            _use_keras_class(node, cls)
         if issubclass(cls, BinaryLayer):
             del config["kernel_quantizer"]
             _use_keras_class(node, cls)
@@ -136,7 +138,7 @@ def _plain_recurrent(node, config, cls):
     if signs or (one_hot is not None and issubclass(cls, BinaryCell)):
         config["kernel_quantizer"] = None
         return node
-    for name in BinaryRNN._cell_options:
+    for name in BinaryRecurrent._cell_options:
         del config[name]
     _use_keras_class(node, cls)
     return node if one_hot is None else _after_one_hot(node, one_hot)
