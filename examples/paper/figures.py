@@ -41,9 +41,9 @@ def draw_all(runs: list[Run], folder: Path) -> list[str]:
     return drawn
 
 
-def _panels(count, sharey=True):
-    figure = Figure(figsize=(4.8 * count, 3.6), layout="constrained")
-    return figure, figure.subplots(1, count, squeeze=False, sharey=sharey)[0]
+def _panels(count, **options):
+    figure = Figure(figsize=(4.8 * count, 3.9), layout="constrained")
+    return figure, figure.subplots(1, count, squeeze=False, **options)[0]
 
 
 def _finish(figure, handles, columns=4):
@@ -103,7 +103,7 @@ def convergence(runs):
     ]
     if not found:
         return None
-    figure, panels = _panels(len(found))
+    figure, panels = _panels(len(found), sharey=True)
     for axes, (column, cell) in zip(panels, found):
         lines = [
             _plot_epochs(axes, cell, part, style, part)
@@ -111,7 +111,7 @@ def convergence(runs):
                 ("train", "validation", "test"), ("C7-", "C0--", "C3-")
             )
         ]
-        axes.set_title(f"{column.title}, {_describe(cell)}")
+        axes.set_title(f"{column.title}\n{_describe(cell)}")
         axes.set_ylabel("error of LAB (%)")
         _log_scale(axes)
     return _finish(figure, lines)
@@ -130,7 +130,7 @@ def by_epoch(name: str) -> Callable:
         ]
         if not found:
             return None
-        figure, panels = _panels(len(found))
+        figure, panels = _panels(len(found), sharey=True)
         lines = {}
         for axes, (column, cells) in zip(panels, found):
             for cell in cells:
@@ -139,7 +139,7 @@ def by_epoch(name: str) -> Callable:
                     axes, cell, "test", STYLE[scheme], SCHEMES[scheme].title
                 )
             measure = cells[0].runs[0].measure
-            axes.set_title(f"{column.title}, {_describe(cells[0])}")
+            axes.set_title(f"{column.title}\n{_describe(cells[0])}")
             axes.set_ylabel(LABEL[measure])
             if measure == "error":
                 _log_scale(axes)
@@ -158,7 +158,7 @@ def by_size(name: str, size: str, label: str, sharey: bool) -> Callable:
         ran = [c for *_, cells in columns for c in cells.values() if c]
         if not ran:
             return None
-        figure, (paper, ours) = _panels(2, sharey)
+        figure, (paper, ours) = _panels(2, sharex=True, sharey=sharey)
         at = [column.sizes[size] for column in table.columns]
         for scheme in table.schemes:
             printed = [c.paper[scheme].split()[0] for c in table.columns]
@@ -173,11 +173,10 @@ def by_size(name: str, size: str, label: str, sharey: bool) -> Callable:
             ]
             if points:
                 ours.errorbar(*zip(*points), fmt=STYLE[scheme], capsize=3)
-        paper.set_title("the paper")
         few = min(cell.epochs for cell in ran)
-        ours.set_title(
-            f"ours, {_describe(ran[0], without=[size])}, {few} epochs"
-        )
+        description = f"{_describe(ran[0], without=[size])}, {few} epochs"
+        paper.set_title("the paper\n")
+        ours.set_title(f"ours\n{description}")
         for axes in (paper, ours):
             axes.set(xlabel=label, ylabel=LABEL[ran[0].runs[0].measure])
             axes.set_xticks(at)
@@ -188,25 +187,25 @@ def by_size(name: str, size: str, label: str, sharey: bool) -> Callable:
 
 def gradients(runs):
     """Figure 2: gradients of the recurrent weights, at 10 and 100 steps."""
-    table = TABLES["table4"]
     found = [
-        (column, [c for c in cells.values() if c])
-        for column, _, cells in shown(runs, table)
+        (column, [c.runs[0] for c in cells.values() if c])
+        for column, _, cells in shown(runs, TABLES["table4"])
         if column.sizes["steps"] in (10, 100)
     ]
-    if not any(cells for _, cells in found):
+    if not all(runs for _, runs in found):
         return None
-    figure, panels = _panels(2)
-    seen, lines = [], {}
-    for axes, (column, cells) in zip(panels, found):
-        for cell in cells:
-            run = cell.runs[0]
+    figure, panels = _panels(2, sharey=True)
+    lines = {}
+    for axes, (column, of_column) in zip(panels, found):
+        seen = []
+        for run in of_column:
             gradient = run.recurrent_gradient
-            counts = np.array(gradient["counts"])
-            # The outermost bins also have what lies beyond them.
+            counts = np.array(gradient["counts"], np.float64)
+            # The outermost bins also count what lies beyond them.
             counts[0] += gradient["below"]
             counts[-1] += gradient["above"] + gradient["not_finite"]
-            share = 100 * counts / counts.sum()
+            counts[counts == 0] = np.nan
+            share = 100 * counts / np.nansum(counts)
             edges = np.linspace(*gradient["log10_range"], len(counts) + 1)
             sizes = 10 ** ((edges[1:] + edges[:-1]) / 2)
             seen += sizes[share > 0.1].tolist()
@@ -214,9 +213,10 @@ def gradients(runs):
                 *(sizes, share, STYLE[run.scheme]),
                 **{"markersize": 3, "label": SCHEMES[run.scheme].title},
             )
-        epochs = {cell.runs[0].epochs_done for cell in cells} or {0}
+        epochs = {run.epochs_done for run in of_column}
         after = "–".join(map(str, sorted({min(epochs), max(epochs)})))
-        axes.set_title(f"{column.title}, after {after} epochs")
+        cells = of_column[0].sizes["cells"]
+        axes.set_title(f"{column.title}\ncells {cells}, after {after} epochs")
         axes.set(xscale="log", xlabel="|∂ℓ/∂ŵ|, recurrent weights")
         axes.set_ylabel("share of the weights (%)")
         axes.set_xlim(min(seen) / 3, max(seen) * 3)

@@ -45,7 +45,7 @@ def format_cell(cell: Cell | None) -> str:
         if len(cell.values) > 1:
             text += f" ± {cell.deviation:.{decimals}f}"
         text += f", {lost} diverged" * bool(lost)
-    return f"{text} ({runs} run{'s' * (runs > 1)}, {cell.epochs} ep.)"
+    return f"{text} ({runs} run{'s' * (runs > 1)}, {cell.epochs} epochs)"
 
 
 def footnote(cell: Cell | None, column: Column) -> str:
@@ -79,7 +79,7 @@ def format_table(runs: list[Run], table: Table) -> str:
             heads.append(f"{column.title}, paper")
             columns.append([column.paper[s] for s in table.schemes])
         ours = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        heads.append(f"{column.title}, {ours or 'ours'}")
+        heads.append(f"{column.title}, ours" + (f" ({ours})" if ours else ""))
         texts = []
         for cell in cells.values():
             text = footnote(cell, column)
@@ -131,12 +131,11 @@ def format_recipes(runs: list[Run]) -> str:
     rows = []
     for name, recipe in RECIPES.items():
         decay = recipe.decay
-        when = f"each {decay.every} epochs"
-        if decay.every == 1:
-            when = f"each epoch beyond {decay.beyond}" * (decay.beyond > 0)
-            when = when or "each epoch"
         if decay.after:
-            when = f"epochs {', '.join(map(str, decay.after))}"
+            when = f"epochs {' and '.join(map(str, decay.after))}"
+        else:
+            when = f"every {decay.every} epochs" if decay.every > 1 else ""
+            when = when or f"every epoch from {decay.beyond + 1} on"
         sizes = recipe.all_sizes.items()
         rows.append(
             [

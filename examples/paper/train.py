@@ -273,7 +273,7 @@ def parse(arguments=None) -> argparse.Namespace:
         help="for a table or figure: the paper's sizes and epochs, or what two "
         "CPU cores can do; default: full")  # fmt: skip
     add("--data-dir", metavar="DIR",
-        help="default: KERAS_LAB_DATA, then datasets in the Keras home")  # fmt: skip
+        help="default: KERAS_LAB_DATA, or datasets in ~/.keras")  # fmt: skip
     add("--results-dir", type=Path, default=ROOT / "results" / "paper",
         metavar="DIR", help="default: results/paper")  # fmt: skip
     add(
