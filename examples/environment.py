@@ -29,8 +29,13 @@ def environment() -> dict:
 
 
 def write_json(path: str | Path, content: dict) -> None:
+    """Writes a JSON file, see `write_text`."""
+    write_text(path, json.dumps(content, indent=1) + "\n")
+
+
+def write_text(path: str | Path, text: str) -> None:
     """Writes the whole file or nothing, and creates its folder."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
-        partial.write_text(json.dumps(content, indent=1) + "\n")
+        partial.write_text(text)

@@ -53,34 +53,28 @@ def kept(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def previous(
-    path: Path,
-    configuration: dict,
-    epochs: int,
-    option: str = "--results-dir",
-) -> dict | None:
+def previous(path: Path, configuration: dict, epochs: int) -> dict | None:
     """The result that a run continues, or `None` if there is none.
 
     Args:
         path: The path of the result.
         configuration: What the result must have been made with.
         epochs: The number of epochs at the end of the run.
-        option: The program's option for the folder of the results.
 
     Raises:
         Finished: If the epochs are done.
         RunError: If the result cannot be continued.
     """
     checkpoint = _checkpoint(path)
-    elsewhere = f"For another run choose another --seed or {option}"
+    elsewhere = "For another run choose another --seed or --results-dir"
 
     def check(result):
         for name, value in configuration.items():
             if result.get(name) != value:
                 raise RunError(
                     f"{path} was made with {name}={result.get(name)!r}, not "
-                    f"{value!r}. For another run choose another {option}, or "
-                    f"delete {path.name} and {checkpoint.name} to start again."
+                    f"{value!r}. {elsewhere}, or delete {path.name} and "
+                    f"{checkpoint.name} to start again."
                 )
 
     def check_unfinished(result):

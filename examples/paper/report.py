@@ -16,12 +16,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from examples.environment import write_text
 from examples.paper import figures
 from examples.paper.recipes import PARTS, RECIPES
 from examples.paper.results import Cell, ResultError, Run, load, shown
 from examples.paper.schemes import SCHEMES
 from examples.paper.tables import PAPER_TABLES, TABLES, Column, Table
-from keras_lab.files import replacing
 
 DECIMALS = {"error": 2, "loss": 3}
 BLOCK = re.compile(r"<!-- table: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -52,22 +52,20 @@ def footnote(cell: Cell | None, column: Column) -> str:
     """How the runs of a cell differ from the paper's."""
     if cell is None:
         return ""
-    found = {}
+    seeds = {}
     for run in cell.runs:
-        texts = run.differences(column, cell.epochs)
-        texts += [run.note] if "note" in run.content else []
-        for text in texts:
-            found.setdefault(text, []).append(str(run.seed))
-    parts = [
-        text
-        if len(seeds) == len(cell.runs)
-        else f"{text} (seed {', '.join(seeds)})"
-        for text, seeds in found.items()
-    ]
+        note = [run.note] if "note" in run.content else []
+        for text in run.differences(column, cell.epochs) + note:
+            seeds.setdefault(text, []).append(str(run.seed))
+    parts = []
+    for text, of_text in seeds.items():
+        some = len(of_text) < len(cell.runs)
+        parts.append(text + f" (seed {', '.join(of_text)})" * some)
     if cell.unfinished:
         parts.append("not finished")
     if cell.left_out:
-        parts.append(f"without {cell.left_out} that have fewer epochs")
+        runs = "run" if cell.left_out == 1 else "runs"
+        parts.append(f"{cell.left_out} {runs} with fewer epochs left out")
     return "; ".join(parts)
 
 
@@ -95,35 +93,30 @@ def format_table(runs: list[Run], table: Table) -> str:
 
 
 def format_coverage(runs: list[Run]) -> str:
-    """How many cells of the paper's tables ran, and how."""
+    """How many cells of the paper's tables ran as in the paper, and reduced."""
     rows = []
     for name in PAPER_TABLES:
-        counts = {"full": 0, "reduced": 0, "not run": 0}
-        seeds = set()
-        for column in TABLES[name].columns:
-            for scheme in TABLES[name].schemes:
+        table, kinds, seeds = TABLES[name], [], [0]
+        for column in table.columns:
+            for scheme in table.schemes:
                 found = [run for run in runs if run.fits(column, scheme)]
                 whole = [
-                    not run.differences(column, run.epochs_done)
-                    for run in found
+                    r for r in found if not r.differences(column, r.epochs_done)
                 ]
-                how = (
-                    "full" if any(whole) else "reduced" if found else "not run"
+                kinds.append(
+                    "full" if whole else "reduced" if found else "not run"
                 )
-                counts[how] += 1
-                seeds |= {len({run.seed for run in found})} - {0}
-        ranges = "–".join(map(str, sorted({min(seeds), max(seeds)})))
-        rows.append(
-            [
-                *(name.replace("table", "Table "), sum(counts.values())),
-                *(*counts.values(), ranges),
-            ]
-        )
-    total = [sum(numbers) for numbers in zip(*(row[1:5] for row in rows))]
-    rows.append(["all", *total, ""])
+                seeds.append(len({run.seed for run in found}))
+        counts = [kinds.count(kind) for kind in ("full", "reduced", "not run")]
+        rows.append([len(kinds), *counts, max(seeds)])
+    total = [sum(column) for column in zip(*rows)][:4]
+    titles = [name.replace("table", "Table ") for name in PAPER_TABLES]
+    rows = [
+        [title, *map(str, row)]
+        for title, row in zip([*titles, "all"], [*rows, [*total, ""]])
+    ]
     heads = ["", "cells", "as in the paper", "reduced", "not run"]
-    rows = [list(map(str, row)) for row in rows]
-    return format_rows([*heads, "seeds per cell"], rows)
+    return format_rows([*heads, "most seeds per cell"], rows)
 
 
 def format_recipes(runs: list[Run]) -> str:
@@ -202,7 +195,8 @@ def fill(page: str, runs: list[Run]) -> str:
         if name not in BLOCKS:
             known = ", ".join(BLOCKS)
             raise ValueError(f"There are tables {known}. Received: {name}")
-        return f"<!-- table: {name} -->\n{BLOCKS[name](runs)}\n<!-- end -->"
+        # Without blank lines some readers of Markdown see no table.
+        return f"<!-- table: {name} -->\n\n{BLOCKS[name](runs)}\n\n<!-- end -->"
 
     starts, ends = page.count("<!-- table:"), page.count("<!-- end -->")
     if not starts == ends == len(BLOCK.findall(page)):
@@ -247,8 +241,7 @@ def main(arguments=None) -> int:
         print(f"report.py: error: {error}", file=sys.stderr)
         return 1
     drawn = figures.draw_all(runs, folder / "figures")
-    with replacing(path) as partial:
-        partial.write_text(page)
+    write_text(path, page)
     print(f"{len(runs)} results, {len(drawn)} figures: {path}")
     return 0
 

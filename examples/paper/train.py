@@ -91,56 +91,20 @@ def _run(plan, data_folder, path, jit_compile, log):
     recipe = plan.recipe.following(plan.follow)
     epochs, measure = plan.all_epochs, recipe.task.measure
     result = checkpoints.previous(path, plan.configuration(), epochs)
-
     data = recipe.load(data_folder, **plan.sizes)
     keras.utils.set_random_seed(plan.seed)
+    scheme = SCHEMES[plan.scheme]
     model = recipe.build(
-        SCHEMES[plan.scheme],
-        data.classes,
-        plan.follow,
-        jit_compile,
-        **plan.sizes,
+        scheme, data.classes, plan.follow, jit_compile, **plan.sizes
     )
     model.optimizer.build(model.trainable_variables)
-    counts = {name: len(getattr(data, name).y) for name in PARTS}
-    described = {**counts, "files": data.files}
-    if result is None:
-        result = {
-            **plan.configuration(),
-            "parameters": model.count_params(),
-            "data": described,
-            "epochs_planned": epochs,
-            "epochs_done": 0,
-            "history": {},
-            "sessions": [],
-        }
-    elif result["data"] != described:
-        raise RunError(
-            f"{path} was made with other data: {result['data']}. Choose the "
-            "folder of that data with --data-dir, or another --results-dir. "
-            f"Received: {described}"
-        )
-    else:
-        checkpoints.restore(path, model)
-    first = result["epochs_done"] + 1
-    result["epochs_planned"] = epochs
-    result["departures"] = list(data.departures)
-    if plan.note:
-        result["note"] = plan.note
-    result["sessions"].append(
-        {
-            "first_epoch": first,
-            "commit": _commit(),
-            "jit_compile": jit_compile,
-            **environment(),
-        }
-    )
-    start = f"continues at epoch {first} of" if first > 1 else "epochs:"
-    examples = ", ".join(f"{n:,} {part}" for part, n in counts.items())
-    log(
-        f"{plan}   {start} {epochs}   {'; '.join([examples, *data.departures])}"
-    )
+    result = _begin(plan, path, result, data, model, jit_compile)
 
+    first = result["epochs_done"] + 1
+    start = f"continues at epoch {first} of" if first > 1 else "epochs:"
+    facts = [f"{result['data'][name]:,} {name}" for name in PARTS]
+    facts = "; ".join([", ".join(facts), *data.departures])
+    log(f"{plan}   {start} {epochs}   {facts}")
     parts = {
         name: Part(part.x, recipe.task.targets(part.y))
         for name in PARTS
@@ -165,23 +129,52 @@ def _run(plan, data_folder, path, jit_compile, log):
         checkpoints.save(path, model, result)
         elapsed = time.monotonic() - began
         left = elapsed / (epoch - first + 1) * (epochs - epoch)
-        numbers = "   ".join(
-            f"{part} {_show(record[f'{part}_{measure}'], measure)}"
+        numbers = [
+            f"{part} {_show(record[f'{part}_{measure}'], measure)}   "
             for part in PARTS
-        )
+        ]
         log(
-            f"{plan}   epoch {epoch}/{epochs}   {numbers}   "
+            f"{plan}   epoch {epoch}/{epochs}   {''.join(numbers)}"
             f"{record['seconds']:.0f} s   {duration(left)} left"
         )
-    chosen = result["selected"]
-    if chosen is None:
-        log(f"{plan}   diverged   {path}")
-    else:
-        test = _show(chosen[f"test_{measure}"], measure)
-        log(
-            f"{plan}   test {test} at epoch {chosen['epoch']}, the best on the "
-            f"validation part   {path}"
+    chosen = result["selected"] or {"epoch": "none"}
+    test = _show(chosen.get(f"test_{measure}"), measure)
+    log(f"{plan}   test {test}, best epoch: {chosen['epoch']}   {path}")
+    return result
+
+
+def _begin(plan, path, result, data, model, jit_compile):
+    """The result at the beginning of a session, new or from before."""
+    counts = {name: len(getattr(data, name).y) for name in PARTS}
+    described = {**counts, "files": data.files}
+    if result is None:
+        result = {
+            **plan.configuration(),
+            "parameters": model.count_params(),
+            "data": described,
+            "epochs_planned": plan.all_epochs,
+            "epochs_done": 0,
+            "history": {},
+            "sessions": [],
+        }
+    elif result["data"] != described:
+        raise RunError(
+            f"{path} was made with other data: {result['data']}. Choose the "
+            "folder of that data with --data-dir, or another --results-dir. "
+            f"Received: {described}"
         )
+    else:
+        checkpoints.restore(path, model)
+    result["epochs_planned"] = plan.all_epochs
+    result["departures"] = list(data.departures)
+    if plan.note:
+        result["note"] = plan.note
+    session = {
+        "first_epoch": result["epochs_done"] + 1,
+        "commit": _commit(),
+        "jit_compile": jit_compile,
+    }
+    result["sessions"].append({**session, **environment()})
     return result
 
 
@@ -193,7 +186,7 @@ def _train_epoch(model, parts, plan, recipe, epoch):
     order = epoch_order(len(parts["train"].y), plan.seed, epoch)
     whole = len(order) // recipe.batch * recipe.batch
     batches = Batches(parts["train"], order[:whole], recipe.batch)
-    bar = int(sys.stderr.isatty())
+    bar = int(sys.stdout.isatty())
     history = model.fit(batches, shuffle=False, verbose=bar).history
     trained = time.monotonic()
     logs = {"train": {name: values[-1] for name, values in history.items()}}
@@ -234,7 +227,10 @@ def duration(seconds: float) -> str:
 def _commit():
     """The commit that runs, with `-dirty` if it was changed."""
     command = ["git", "describe", "--always", "--dirty", "--tags"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    except OSError:  # There is no git.
+        return None
     return done.stdout.strip() or None
 
 
