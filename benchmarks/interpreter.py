@@ -1,6 +1,6 @@
-"""What a `.tflite` file costs to load and to run: a worker.
+"""The time and memory that it takes to load and run a `.tflite` file.
 
-Its process should be a fresh one for each measurement.
+Each measurement should have its own process: `in_fresh_process`.
 """
 
 import gzip
@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import memory
-from benchmarks.workers import Cannot, Worker, serve
+from benchmarks.worker import Cannot, Worker, forget_peak, memory
 
-__all__ = ["alone", "in_fresh_process", "turns"]
+__all__ = ["THREADS", "alone", "in_fresh_process", "turns"]
+
+THREADS = (1, 2)
 
 
 class LiteRT:
@@ -21,28 +22,27 @@ class LiteRT:
     def __init__(self, path, threads):
         from ai_edge_litert.interpreter import Interpreter
 
-        if str(path).endswith(".gz"):
+        if path.endswith(".gz"):
             content = gzip.decompress(Path(path).read_bytes())
             source = {"model_content": content}
         else:
-            source = {"model_path": str(path)}
+            source = {"model_path": path}
         interpreter = Interpreter(**source, num_threads=threads)
         interpreter.allocate_tensors()
-        details = interpreter.get_input_details()[0]
+        (given,) = interpreter.get_input_details()
+        wanted = interpreter.get_output_details()[0]["index"]
         self.invoke = interpreter.invoke
-        output = interpreter.get_output_details()[0]["index"]
-
-        def give(seed):
-            data = _example(details["shape"], details["dtype"], seed)
-            interpreter.set_tensor(details["index"], data)
 
         def outputs(seed):
-            give(seed)
+            data = _example(given["shape"], given["dtype"], seed)
+            interpreter.set_tensor(given["index"], data)
             interpreter.invoke()
-            return interpreter.get_tensor(output)
+            return interpreter.get_tensor(wanted)
 
         self.outputs = outputs
-        give(0)
+        interpreter.set_tensor(
+            given["index"], _example(given["shape"], given["dtype"])
+        )
 
 
 class ComputeEngine:
@@ -70,35 +70,39 @@ def _example(shape, dtype, seed=0):
 
 
 def alone(path, threads=1, runtime="litert"):
-    """Load time and memory of one model, and how two examples' outputs differ.
+    """Returns load time and memory of one model, and its output.
 
-    In the difference there is nothing of what biases add to any output.
+    The output is the difference of two examples' outputs, so that biases do not
+    hide what the weights do.
 
     Raises:
-        Cannot: If what it computes is not finite.
+        Cannot: If the output is not finite.
     """
     _import(runtime)
-    before = memory.now()
-    memory.forget_peak()
+    before = memory()
+    forget_peak()
     start = time.perf_counter()
     model = RUNTIMES[runtime](path, threads)
     seconds = time.perf_counter() - start
     for _ in range(3):
         model.invoke()
-    after = memory.now()
+    after = memory()
     output = np.ravel(model.outputs(0)) - np.ravel(model.outputs(1))
     if not np.isfinite(output).all():
         raise Cannot("outputs are NaN")
     return {
         "load_seconds": seconds,
-        "bytes": after.private - before.private,
+        "memory_bytes": after.private - before.private,
         "peak_bytes": after.peak - before.resident,
         "output": output.tolist(),
     }
 
 
 def turns(paths, threads, seconds, runtime="litert"):
-    """Seconds an inference of several models, which take turns."""
+    """Returns the seconds per inference of several models that take turns.
+
+    The best turn of each counts: other programs can only slow it down.
+    """
     models = [RUNTIMES[runtime](path, threads) for path in paths]
     times = [[] for _ in models]
     for model in models:
@@ -106,24 +110,24 @@ def turns(paths, threads, seconds, runtime="litert"):
     begin = time.perf_counter()
     while time.perf_counter() - begin < seconds or len(times[0]) < 5:
         for model, results in zip(models, times):
-            model.invoke()  # brings the weights back into the cache
+            model.invoke()  # This brings the weights back into the cache.
             count, start = 0, time.perf_counter()
             while count < 3 or time.perf_counter() - start < 0.02:
                 model.invoke()
                 count += 1
             results.append((time.perf_counter() - start) / count)
-    return times
+    return [min(results) for results in times]
 
 
 def in_fresh_process(task, python=None, **arguments):
-    """The result of `alone` or `turns`, run in a process of its own."""
+    """Returns the result of `alone` or `turns`, run in its own process."""
     options = {"python": python} if python else {}
     with Worker("benchmarks.interpreter", **options) as worker:
         return worker.call(task, **arguments)
 
 
 def _import(runtime):
-    """What is not to be timed."""
+    """Imports what should not be timed."""
     if runtime == "litert":
         from ai_edge_litert import interpreter
     else:
@@ -131,11 +135,3 @@ def _import(runtime):
             interpreter,
             interpreter_wrapper_lite,
         )
-
-
-def main():
-    serve(alone, turns)
-
-
-if __name__ == "__main__":
-    main()

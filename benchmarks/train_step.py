@@ -1,169 +1,147 @@
-"""What a training step costs, as a ratio to the same network in plain Keras.
+"""The time of a training step, relative to the same network in plain Keras.
 
-    python -m benchmarks.train_step
+    python -m benchmarks.train_step            # LAB, with both allocators
+    python -m benchmarks.train_step --peers    # all methods of all libraries
 
-Two networks of the paper: the MNIST MLP 784-2048-2048-2048-10 at batch 100, and
-the SVHN convolution network with K=32 at batch 50, both with batch norm. Each
-with the system's memory allocator and with TensorFlow's own
-(TF_CPU_ALLOCATOR_USE_BFC=1), for the binary and for the float network alike.
+*mlp* is the paper's MNIST network at batch 100, *conv* its SVHN network with
+K = 32 at batch 50, with and without XLA. Each library runs in its own process,
+and all methods take turns, round by round. All sides have the same memory
+allocator.
 """
 
-import argparse
-import json
-import os
-import subprocess
+import contextlib
 import sys
-import tempfile
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from benchmarks import harness, networks
+from benchmarks.peers import environments
+from benchmarks.worker import Cannot
 
-import keras
-
-import keras_lab
-from benchmarks import harness, networks, stepping, tables
-from examples.paper.schemes import SCHEMES
-
-# Either glibc's malloc, which gives blocks of more than 32 MB back to the
-# system after each step, or TensorFlow's own, which keeps them.
-ALLOCATORS = {"system": "0", "bfc": "1"}
-
-
+OURS = {"keras_lab": ("keras", "lab")}
+PEERS = {
+    "keras_lab": ("keras", "lab", "bwn", "binary_connect", "lab2"),
+    "larq": ("tf_keras", "larq_weights", "larq"),
+    "tfmot": ("qat", "clusters"),
+}
 NETWORKS = {"mlp": "mnist", "conv": "svhn32"}
+BASELINE = ("keras_lab", "keras")
+# Slower methods than this are not measured in all rounds.
+MOST_RATIO = 20
 
 
-def kit(scheme):
-    """The layers of a scheme: of Keras, or of keras_lab."""
-    if scheme == "keras":
-        return networks.Kit(keras)
-    quantizers = SCHEMES[scheme]
-    sign = quantizers.input_quantizer
-    return networks.Kit(
-        keras,
-        {
-            "Dense": keras_lab.BinaryDense,
-            "Conv2D": keras_lab.BinaryConv2D,
-            "LSTM": keras_lab.BinaryLSTM,
-        },
-        kernel={"kernel_quantizer": quantizers.kernel_quantizer},
-        inputs={"input_quantizer": sign} if sign else {},
-    )
+def start_all(methods, allocator, journal, stack):
+    """Returns the workers by peer, with a `Cannot` if there is none."""
+    workers = {}
+    for peer in methods:
+        try:
+            worker = stack.enter_context(environments.start(peer, allocator))
+            journal.content["versions"][peer] = worker.versions
+        except Cannot as error:
+            print(f"{peer}: {error.words}. {error.detail}", flush=True)
+            worker = error
+        workers[peer] = worker
+    return workers
 
 
-def mlp(scheme):
-    """The paper's MNIST network."""
-    return networks.build(networks.describe("mnist"), kit(scheme))
-
-
-def make(network, scheme, seed=1):
-    """A model and an optimizer, not compiled.
-
-    Args:
-        network: A list of layers.
-        scheme: `"keras"`, or a key of `SCHEMES`.
-        seed: Of the weights.
-    """
-    keras.utils.set_random_seed(seed)
-    model = networks.build(network, kit(scheme))
-    adam = keras.optimizers.Adam if scheme == "keras" else keras_lab.LABAdam
-    return model, adam(0.001)
-
-
-def stepper(network, scheme, jit_compile, steps):
-    """A function that takes some training steps of a fresh model."""
-    model, optimizer = make(network, scheme)
-    run = stepping.stepper(model, optimizer, jit_compile, steps)
-    run.bytes = sum(v.numpy().nbytes for v in optimizer.variables)
-    return run
-
-
-def measure(arguments):
-    """The rows of one process, which has one memory allocator."""
-    rows = []
-    for network in arguments.networks:
-        for jit_compile in (True, False):
-            print(
-                f"{network}, jit_compile={jit_compile}, "
-                f"{arguments.allocator} allocator",
-                flush=True,
+def measure(workers, methods, network, jit_compile, arguments):
+    """Returns a row for each peer and method, failed ones included."""
+    candidates, rows = {}, {}
+    for key in [(peer, m) for peer in methods for m in methods[peer]]:
+        worker = workers[key[0]]
+        try:
+            if isinstance(worker, Cannot):
+                raise worker
+            size = worker.call(
+                "prepare",
+                method=key[1],
+                network=network,
+                jit_compile=jit_compile,
+                count=arguments.steps,
             )
-            layers = networks.describe(NETWORKS[network])
-            runs = {
-                scheme: stepper(layers, scheme, jit_compile, arguments.steps)
-                for scheme in ["keras", *arguments.schemes]
-            }
-            seconds = harness.interleave(runs, arguments.rounds)
-            for scheme in arguments.schemes:
-                rows.append(
-                    {
+            rows[key] = {"optimizer_bytes": size}
+            candidates[key] = stepper(worker, key[1])
+        except Cannot as error:
+            if key == BASELINE:
+                raise
+            rows[key] = error.to_json()
+    drop_slow(candidates, rows)
+    seconds = harness.interleave(candidates, arguments.rounds)
+    size = rows[BASELINE]["optimizer_bytes"]
+    for key in candidates:
+        rows[key] = {
+            "ratio": harness.ratio(seconds, key, BASELINE),
+            "optimizer_memory_ratio": rows[key]["optimizer_bytes"] / size,
+            "seconds": seconds[key],
+        }
+    for worker in workers.values():
+        if not isinstance(worker, Cannot):
+            worker.call("forget")
+    return [{"peer": p, "method": m, **row} for (p, m), row in rows.items()]
+
+
+def stepper(worker, method):
+    return lambda: worker.call("step", method=method)
+
+
+def drop_slow(candidates, rows):
+    """Drops the candidates that are much too slow, and notes why."""
+    seconds = harness.interleave(candidates, rounds=1)
+    for key in list(candidates):
+        ratio = seconds[key][0] / seconds[BASELINE][0]
+        if ratio > MOST_RATIO:
+            del candidates[key]
+            words = f"over {MOST_RATIO} times"
+            rows[key] = Cannot(words, f"{ratio:.0f} in one round").to_json()
+
+
+def run(arguments):
+    """Measures the networks that are not in the file yet."""
+    methods = PEERS if arguments.peers else OURS
+    name = "peers_train_step" if arguments.peers else "train_step"
+    configuration = {
+        "rounds": arguments.rounds,
+        "steps_per_round": arguments.steps,
+        "width": arguments.width,
+        "seed": networks.SEED,
+    }
+    cells = [(n, xla) for n in arguments.networks for xla in (True, False)]
+    output = arguments.output or harness.RESULTS / f"{name}.json"
+    keys = ("network", "jit_compile", "allocator", "peer", "method")
+    with harness.Journal(output, name, configuration, keys) as journal:
+        for allocator in ["bfc"] if arguments.peers else ["system", "bfc"]:
+            with contextlib.ExitStack() as stack:
+                # TensorFlow chooses its allocator once per process.
+                workers = start_all(methods, allocator, journal, stack)
+                for network, jit_compile in cells:
+                    cell = {
                         "network": network,
                         "jit_compile": jit_compile,
-                        "allocator": arguments.allocator,
-                        "scheme": scheme,
-                        "ratio": harness.ratio(seconds, scheme, "keras"),
-                        "optimizer_memory_ratio": runs[scheme].bytes
-                        / runs["keras"].bytes,
-                        "seconds": {k: seconds[k] for k in ("keras", scheme)},
+                        "allocator": allocator,
                     }
-                )
-            keras.backend.clear_session()
-    return rows
+                    if not journal.misses(**cell):
+                        continue
+                    print(cell, flush=True)
+                    layers = networks.describe(
+                        NETWORKS[network], arguments.width
+                    )
+                    rows = measure(
+                        workers, methods, layers, jit_compile, arguments
+                    )
+                    journal.add(*({**cell, **row} for row in rows))
 
 
-def parse(argv):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    add = parser.add_argument
-    add("--rounds", type=harness.at_least(2), default=21)
-    add("--steps", type=harness.at_least(1), default=4, help="steps a round")
+def parse(argv=None):
+    parser = harness.parser(__doc__, "train_step")
+    parser.set_defaults(output=None)
+    add, positive = parser.add_argument, harness.at_least(1)
+    add("--peers", action="store_true", help="also the other libraries")
+    add("--rounds", type=harness.at_least(2), help="default: 21, peers: 11")
+    add("--steps", type=positive, default=4, help="steps per round")
     add("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
-    add("--schemes", nargs="+", choices=SCHEMES, default=["lab"])
-    add("--allocator", choices=[*ALLOCATORS, "both"], default="both")
-    add("--output", default=str(harness.RESULTS / "train_step.json"))
-    return parser.parse_args(argv)
-
-
-def run(argv):
-    """Measures with each allocator, and writes the file."""
-    arguments = parse(argv)
-    harness.check_output(arguments.output)
-    if arguments.allocator == "both":
-        # TensorFlow chooses its allocator once a process.
-        rows = []
-        for name, value in ALLOCATORS.items():
-            with tempfile.TemporaryDirectory() as folder:
-                output = os.path.join(folder, "rows.json")
-                options = [*argv, "--allocator", name]
-                options += ["--output", output]
-                subprocess.run(
-                    [sys.executable, "-m", "benchmarks.train_step", *options],
-                    env={**os.environ, "TF_CPU_ALLOCATOR_USE_BFC": value},
-                    check=True,
-                )
-                with open(output) as file:
-                    rows += json.load(file)["rows"]
-    else:
-        rows = measure(arguments)
-    print("\n" + tables.train_step(rows))
-    harness.write_json(
-        arguments.output,
-        {
-            "benchmark": "train_step",
-            "configuration": {
-                "rounds": arguments.rounds,
-                "steps_a_round": arguments.steps,
-            },
-            "environment": harness.environment(),
-            "rows": rows,
-        },
-    )
-    print(f"\nwrote {arguments.output}")
-
-
-def main(argv=None) -> int:
-    argv = sys.argv[1:] if argv is None else argv
-    return harness.report_errors(
-        lambda: run(argv), subprocess.CalledProcessError
-    )
+    add("--width", type=positive, help="default: the paper's")
+    arguments = parser.parse_args(argv)
+    arguments.rounds = arguments.rounds or (11 if arguments.peers else 21)
+    return arguments
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(harness.main(lambda: run(parse())))

@@ -1,7 +1,7 @@
-"""larq's BinaryNet-style layers: a worker.
+"""larq's layers in the style of BinaryNet.
 
-`larq_weights` binarizes weights only; `larq` inputs as well, but for the first
-layer's, as all of larq's examples do.
+`larq_weights` binarizes weights only. `larq` also binarizes the inputs of all
+layers but the first, as larq's examples do.
 """
 
 import larq
@@ -9,8 +9,8 @@ import tf_keras
 
 from benchmarks import networks
 from benchmarks.peers import shared
-from benchmarks.workers import serve
 
+PACKAGES = ("larq", "tensorflow", "tf_keras", "numpy")
 LAYERS = {"Dense": larq.layers.QuantDense, "Conv2D": larq.layers.QuantConv2D}
 WEIGHTS = {"kernel_quantizer": "ste_sign", "kernel_constraint": "weight_clip"}
 INPUTS = {"input_quantizer": "ste_sign"}
@@ -19,22 +19,25 @@ KITS = {
     "larq_weights": networks.Kit(tf_keras, LAYERS, WEIGHTS),
     "larq": networks.Kit(tf_keras, LAYERS, WEIGHTS, INPUTS),
 }
-# Of larq's MNIST tutorial.
+# From larq's MNIST tutorial.
 RECIPE = {"learning_rate": 0.001, "batch": 64, "norm": {"scale": False}}
 
 
 def make(network, method):
-    """A model and an optimizer, not compiled."""
-    tf_keras.utils.set_random_seed(1)
+    """Returns a model and an optimizer, not compiled."""
+    tf_keras.utils.set_random_seed(networks.SEED)
     model = networks.build(network, KITS[method])
     return model, tf_keras.optimizers.Adam(0.001)
 
 
-def train(method, network, data, seed, rates, batch):
-    """The epochs of a method, in a list by its name.
+prepare, step, forget = shared.steps(make)
 
-    `larq` is trained as in its tutorial: cross-entropy, and Adam at its default
-    rate throughout. `larq_weights` has our loss and our rates.
+
+def train(method, network, data, seed, rates, batch):
+    """Returns the epochs of a method, as a list by the name of the method.
+
+    `larq` is trained as in its tutorial, with cross-entropy and Adam at its
+    default rate. `larq_weights` has our loss and our rates.
     """
     data = shared.load(data)
     tf_keras.utils.set_random_seed(seed)
@@ -51,12 +54,3 @@ def train(method, network, data, seed, rates, batch):
     model = networks.build(network, kit)
     model.compile(tf_keras.optimizers.Adam(rates[0]), loss, jit_compile=True)
     return {method: shared.train(model, data, rates, seed, batch)}
-
-
-def main():
-    versions = shared.versions_of("larq", "tensorflow", "tf_keras", "numpy")
-    serve(versions, train, *shared.Steps(make).functions)
-
-
-if __name__ == "__main__":
-    main()

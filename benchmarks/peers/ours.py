@@ -1,4 +1,4 @@
-"""keras_lab, and what Keras and TensorFlow offer by themselves: a worker."""
+"""keras_lab, and what Keras and TensorFlow offer by themselves."""
 
 import time
 from pathlib import Path
@@ -7,28 +7,63 @@ import keras
 import numpy as np
 
 import keras_lab
-from benchmarks import networks, train_step
+import tflite_export
+from benchmarks import networks
 from benchmarks.peers import shared
-from benchmarks.workers import serve
-from keras_lab.binary_weight import binary_weights
-from tflite_export import export_tflite
-from tflite_export.validate import make_interpreter
 
+PACKAGES = ("keras_lab", "keras", "tensorflow", "numpy", "ai-edge-litert")
+LAYERS = {
+    "Dense": keras_lab.BinaryDense,
+    "Conv2D": keras_lab.BinaryConv2D,
+    "LSTM": keras_lab.BinaryLSTM,
+}
+# The quantizer of the kernels and, if any, of the inputs.
+QUANTIZERS = {
+    "lab": ("lab", None),
+    "bwn": ("bwn", None),
+    "binary_connect": ("binary_connect", None),
+    "lab2": ("lab", "sign"),
+}
 FORMATS = ("packed", "packed_float", "fast", "float")
-# Weights that TensorFlow's converter offers.
+# The weights that TensorFlow's converter offers.
 TFLITE = {"float32": None, "float16": "float16", "int8": "int8"}
-# Images that batch norm is measured anew on.
+# How many images batch norm is measured on again.
 CALIBRATION = 5000
-STEPS = 100
+
+
+def kit(method):
+    """Returns the layers of Keras, or those of a method of keras_lab."""
+    if method == "keras":
+        return networks.Kit(keras)
+    kernel, sign = QUANTIZERS[method]
+    inputs = {"input_quantizer": sign} if sign else {}
+    return networks.Kit(keras, LAYERS, {"kernel_quantizer": kernel}, inputs)
+
+
+def make(network, method, seed=networks.SEED):
+    """Returns a model and an optimizer, not compiled.
+
+    Args:
+        network: A list of layers.
+        method: `"keras"`, or a key of `QUANTIZERS`.
+        seed: The seed of the weights.
+    """
+    keras.utils.set_random_seed(seed)
+    model = networks.build(network, kit(method))
+    adam = keras.optimizers.Adam if method == "keras" else keras_lab.LABAdam
+    return model, adam(0.001)
+
+
+prepare, step, forget = shared.steps(make)
 
 
 def train(method, network, data, seed, rates, batch):
-    """The epochs of a method, in a list by its name.
+    """Returns the epochs of a method, as a list by the name of the method.
 
-    The float network comes with what can be made of it without training.
+    With the float network comes what can be made of it without training.
     """
     data = shared.load(data)
-    model, optimizer = train_step.make(network, method, seed)
+    model, optimizer = make(network, method, seed)
     model.compile(optimizer, "squared_hinge")
     history = {method: shared.train(model, data, rates, seed, batch)}
     if method == "keras":
@@ -37,70 +72,53 @@ def train(method, network, data, seed, rates, batch):
 
 
 def after_training(model, data):
-    """Errors of a float network with int8 and with one-bit weights."""
+    """Returns errors of a float network with int8 and with one-bit weights."""
+    content = shared.to_tflite(model, "int8", shared.EVALUATION_BATCH)
+    (scores,) = tflite_export.run(content, data["test_x"]).values()
+    int8 = shared.percent_wrong(scores, data["test_y"])
     binary = keras_lab.binarize_model(
         model, "bwn", skip_first=False, skip_last=False
     )
-    results = {
-        "int8": [{"test_error": _int8_error(model, data)}],
-        "sign": [shared.errors(binary, data)],
-    }
+    sign = shared.errors(binary, data)
     keras_lab.recalibrate_batch_norm(binary, data["train_x"][:CALIBRATION])
-    results["sign_calibrated"] = [shared.errors(binary, data)]
-    return results
+    return {
+        "int8": [{"test_error": int8}],
+        "sign": [sign],
+        "sign_calibrated": [shared.errors(binary, data)],
+    }
 
 
-def _int8_error(model, data):
-    """The test error with int8 weights and dynamic range, in the runtime."""
-    batch = shared.EVALUATION_BATCH
-    content = shared.to_tflite(model, "int8", batch)
-    interpreter = make_interpreter(content)
-    interpreter.allocate_tensors()
-    (given,) = interpreter.get_input_details()
-    (wanted,) = interpreter.get_output_details()
-    scores = []
-    for start in range(0, len(data["test_x"]), batch):
-        images = data["test_x"][start : start + batch]
-        interpreter.set_tensor(given["index"], images)
-        interpreter.invoke()
-        scores.append(interpreter.get_tensor(wanted["index"]))
-    return shared.percent_wrong(np.concatenate(scores), data["test_y"])
+def paper_network(network, width):
+    """Returns a network of the paper with LAB, as we would ship it.
 
-
-def export(network, sizes, folder):
-    """Our four formats, of a network of the paper with LAB."""
-    model = shared.as_if_trained(paper_network(network, sizes))
-    rows = {}
-    for format in FORMATS:
-        path, start = Path(folder) / f"{format}.tflite", time.perf_counter()
-        report = export_tflite(model, path, format)
-        rows[format] = {
-            "path": str(path),
-            "export_seconds": time.perf_counter() - start,
-            "max_error": report.agreement.max_error,
-        }
-    return rows
-
-
-def paper_network(network, sizes):
-    """A network of the paper with LAB, all axes but the batch fixed."""
-    model = networks.paper_network(network, "lab", **sizes)
-    if network != "lstm":
-        return model
-    inputs = keras.Input((STEPS,), dtype="uint8")
-    return keras.Sequential([inputs, *model.layers])
-
-
-def count(network, sizes):
-    """Binary weights, and float parameters that an inference needs.
-
-    Of a batch norm these are two numbers a channel, a scale and an offset.
+    The LSTM takes indices instead of one-hot vectors, and its softmax layer is
+    in full precision, as in the paper.
     """
-    model = paper_network(network, sizes)
-    binary = binary_weights(model.weights)
+    keras.utils.set_random_seed(networks.SEED)
+    if network != "lstm":
+        return networks.build(networks.describe(network, width), kit("lab"))
+    (_, inputs), (_, lstm), (_, dense) = networks.describe("lstm", width)
+    steps, characters = inputs["shape"]
+    return keras.Sequential(
+        [
+            keras.Input((steps,), dtype="uint8"),
+            keras.layers.Reshape((-1, 1)),
+            keras_lab.BinaryLSTM(**lstm, one_hot=characters),
+            keras.layers.Dense(**dense),
+        ]
+    )
+
+
+def count(network, width):
+    """Counts binary weights, and the float parameters an inference needs.
+
+    Of a batch norm these are two numbers per channel, a scale and an offset.
+    """
+    model = paper_network(network, width)
+    binary = keras_lab.binary_weights(model).values()
     latent = {id(weight.latent) for weight in binary}
     return {
-        "binary_weights": sum(int(np.prod(w.latent.shape)) for w in binary),
+        "binary_weights": sum(int(np.prod(w.shape)) for w in binary),
         "float_parameters": sum(
             int(np.prod(w.shape))
             for w in model.weights
@@ -109,32 +127,28 @@ def count(network, sizes):
     }
 
 
-def describe(network, sizes):
-    """A network of the paper as a list of layers."""
-    return networks.describe(network, **sizes)
+def export(network, width, folder):
+    """Writes our four formats of a network of the paper."""
+    model = shared.as_if_trained(paper_network(network, width))
+    rows = {}
+    for format in FORMATS:
+        path, start = Path(folder) / f"{format}.tflite", time.perf_counter()
+        report = tflite_export.export_tflite(model, path, format)
+        rows[format] = {
+            "path": str(path),
+            "export_seconds": time.perf_counter() - start,
+            "max_error": report.agreement.max_error,
+        }
+    return rows
 
 
 def export_tflite_formats(network, folder):
-    """What TensorFlow's converter makes of the float network."""
-    keras.utils.set_random_seed(1)
-    model = networks.build(network, networks.Kit(keras))
+    """Writes what TensorFlow's converter makes of the float network."""
+    model, _ = make(network, "keras")
     shared.as_if_trained(model)
-    paths = {}
+    rows = {}
     for format, weights in TFLITE.items():
         path = Path(folder) / f"tflite_{format}.tflite"
         path.write_bytes(shared.to_tflite(model, weights))
-        paths[f"tflite_{format}"] = str(path)
-    return paths
-
-
-def main():
-    versions = shared.versions_of(
-        "keras", "tensorflow", "numpy", "ai-edge-litert"
-    )
-    steps = shared.Steps(train_step.make)
-    functions = train, count, describe, export, export_tflite_formats
-    serve(versions, *functions, *steps.functions)
-
-
-if __name__ == "__main__":
-    main()
+        rows[f"tflite_{format}"] = {"path": str(path)}
+    return rows
