@@ -35,7 +35,7 @@ from examples.paper import checkpoints
 from examples.paper.schemes import SCHEMES
 from examples.paper.training import duration, epoch_order
 from examples.records import environment
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from keras_lab.callbacks import ProgressiveBinarization
 
 # What must be the same for a run to be continued.
@@ -236,7 +236,7 @@ class Run:
         self.result["epochs_done"] = epoch + 1
         self.result["alpha"] = {
             weight.alpha.path: weight.alpha.numpy().tolist()
-            for weight in binary_weights(self.model.variables)
+            for weight in weights_of(self.model.variables)
         }
         self._save()
         self._log(

@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from keras_lab import demo_export
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from keras_lab.files import replacing
 from keras_lab.layers import BinaryDense
 from keras_lab.optimizers import LABAdam
@@ -177,7 +177,7 @@ class Progress(keras.callbacks.Callback):
 
 def size_in_bits(network: keras.Model) -> int:
     """1 bit a binary weight; 32 for each α and each other parameter."""
-    binary = {id(w.latent) for w in binary_weights(network.weights)}
+    binary = {id(w.latent) for w in weights_of(network.weights)}
     return sum(
         math.prod(v.shape) * (1 if id(v) in binary else 32)
         for v in network.weights
