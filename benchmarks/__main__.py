@@ -9,46 +9,22 @@ is measured, so after an interrupt the same command continues.
 """
 
 import argparse
-import dataclasses
 import subprocess
 import sys
 from pathlib import Path
 
 from benchmarks import harness, report
 
-
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """A program that writes one JSON file.
-
-    Attributes:
-        module: The module of `benchmarks`.
-        options: Its options for the published numbers.
-        quick: Additional options for a smoke test.
-    """
-
-    module: str
-    quick: str
-    options: str = ""
-
-
+# The modules, each with options for a smoke test.
 PARTS = {
-    "peers_train_step": Part(
-        "train_step", "--rounds 2 --steps 1 --width 8", "--peers"
-    ),
-    "peers_accuracy": Part(
-        "accuracy", "--epochs 1 --seeds 1 2 --width 32 --images 1000"
-    ),
-    "peers_files": Part("peer_files", "--processes 1 --seconds 0.1 --width 16"),
-    "growth": Part("growth", "--rounds 2 --exports 1 --most 1000000"),
-    "train_step": Part("train_step", "--rounds 2 --steps 1 --width 8"),
-    "recurrent_step": Part(
-        "recurrent_step", "--rounds 2 --cells 8 --steps 5 --batch 2"
-    ),
-    "inference": Part(
-        "inference", "--processes 1 --seconds 0.1 --networks conv128"
-    ),
-    "monitor": Part("monitor", "--rounds 2 --steps 1 --width 8"),
+    "peers_train_step": "--rounds 2 --steps-per-round 1 --width 8",
+    "peers_accuracy": "--epochs 1 --seeds 1 2 --width 32 --images 1000",
+    "peers_files": "--processes 1 --seconds-per-process 0.1 --width 16",
+    "growth": "--rounds 2 --exports 1 --most 1000000",
+    "train_step": "--rounds 2 --steps-per-round 1 --width 8",
+    "recurrent_step": "--rounds 2 --cells 8 --steps 5 --batch 2",
+    "inference": "--processes 1 --seconds-per-process 0.1 --networks conv128",
+    "monitor": "--rounds 2 --steps-per-round 1 --width 8",
 }
 
 
@@ -81,7 +57,6 @@ def run_part(name, arguments) -> bool:
     A part that runs again writes to another file, which replaces the old one at
     the end.
     """
-    part = PARTS[name]
     path = output = arguments.results / f"{name}.json"
     if arguments.again:
         output = path.with_suffix(".again.json")
@@ -89,11 +64,11 @@ def run_part(name, arguments) -> bool:
         print(f"{name}: finished before", flush=True)
         return True
     print(f"{name}:", flush=True)
-    options = [*part.options.split(), "--output", str(output)]
-    if arguments.quick:
-        options += part.quick.split()
-    module = f"benchmarks.{part.module}"
-    done = subprocess.run([sys.executable, "-m", module, *options])
+    command = [sys.executable, "-m", f"benchmarks.{name}"]
+    command += ["--output", str(output)]
+    done = subprocess.run(
+        command + (PARTS[name].split() if arguments.quick else [])
+    )
     if done.returncode == 0:
         output.replace(path)
     return done.returncode == 0
@@ -120,7 +95,7 @@ def run(arguments) -> int:
 
 def main(argv=None) -> int:
     arguments = parse(argv)
-    return harness.main(lambda: run(arguments))
+    return harness.exit_code(lambda: run(arguments))
 
 
 if __name__ == "__main__":

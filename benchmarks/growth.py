@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from benchmarks import harness, networks
-from benchmarks.worker import Cannot, Worker, forget_peak, memory
+from benchmarks.worker import Worker, forget_peak, memory
 
 SMALLEST, LARGEST = 10**5, 10**8
 TASKS = ("keras", "lab", "export")
@@ -78,45 +78,24 @@ def _result(model, seconds):
     }
 
 
-def measure(task, weights, arguments):
-    """Returns a row, measured in its own process."""
-    options = {"method": task, "rounds": arguments.rounds}
-    if task == "export":
-        options = {"rounds": arguments.exports}
+def cells(arguments):
+    found = sizes(arguments.most)
+    return [{"task": t, "weights": w} for w in found for t in TASKS]
+
+
+def measure(cell, arguments, _):
+    task, weights = cell["task"], cell["weights"]
     with Worker("benchmarks.growth") as worker:
-        function = "export" if task == "export" else "train"
-        return worker.call(function, weights=weights, **options)
+        if task == "export":
+            options = {"weights": weights, "rounds": arguments.exports}
+            return [worker.call("export", **options)]
+        options = {"weights": weights, "rounds": arguments.rounds}
+        return [worker.call("train", method=task, **options)]
 
 
-def run(arguments):
-    """Measures what is not in the file yet, small sizes first."""
-    names = ("rounds", "exports", "most")
-    configuration = {name: getattr(arguments, name) for name in names}
-    configuration["seed"] = networks.SEED
-    with harness.Journal(
-        arguments.output, "growth", configuration, ("task", "weights")
-    ) as journal:
-        for weights in sizes(arguments.most):
-            for task in TASKS:
-                cell = {"task": task, "weights": weights}
-                if not journal.misses(**cell):
-                    continue
-                print(f"{task}, {weights:,} weights", flush=True)
-                try:
-                    result = measure(task, weights, arguments)
-                except Cannot as error:
-                    result = error.to_json()
-                journal.add({**cell, **result})
-
-
-def parse(argv=None):
-    parser = harness.parser(__doc__, "growth")
-    add, at_least = parser.add_argument, harness.at_least
-    add("--rounds", type=at_least(2), default=21, help="steps per size")
-    add("--exports", type=at_least(1), default=3, help="exports per size")
-    add("--most", type=at_least(SMALLEST), default=LARGEST, help="weights")
-    return parser.parse_args(argv)
+OPTIONS = {"rounds": 21, "exports": 3, "most": LARGEST}
+BENCHMARK = harness.Benchmark("growth", __doc__, OPTIONS, cells, measure)
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main(lambda: run(parse())))
+    sys.exit(BENCHMARK.main())

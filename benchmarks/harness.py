@@ -1,6 +1,7 @@
 """What every benchmark shares: timing in turns, and results as JSON files."""
 
 import argparse
+import dataclasses
 import datetime
 import json
 import os
@@ -8,10 +9,12 @@ import platform
 import statistics
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import filelock
 
+from benchmarks.networks import SEED
 from benchmarks.worker import Cannot, versions
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "benchmarks"
@@ -106,20 +109,17 @@ class Journal:
         path: The JSON file.
         benchmark: The name of the benchmark.
         configuration: What the rows are measured with, the seed included.
-        keys: The names of the values that tell one row from another.
 
     Raises:
         ResultError: If the file is damaged, if it has rows of another
             configuration or machine, or if another process is writing it.
     """
 
-    def __init__(self, path, benchmark, configuration, keys=()):
-        self.path, self.keys = Path(path), keys
+    def __init__(self, path, benchmark, configuration):
+        self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lock = self.path.with_name(f".{self.path.name}.lock")
         self.lock = filelock.FileLock(lock)
-        # As it is read again: JSON has no tuples.
-        configuration = json.loads(json.dumps(configuration))
         self.content = {
             "benchmark": benchmark,
             "configuration": configuration,
@@ -184,30 +184,88 @@ class Journal:
                 "The same command tries these again."
             )
 
-    def misses(self, **key) -> bool:
+    def misses(self, cell) -> bool:
         """Returns whether rows with these values still have to be measured.
 
         That is so if there are none, if all of them failed, or if one of them
         had no environment: the reason may have been the network.
         """
-        rows = [r for r in self.content["rows"] if key.items() <= r.items()]
+        rows = [r for r in self.content["rows"] if cell.items() <= r.items()]
         failed = all("cannot" in row for row in rows)
         return failed or any("try_again" in row for row in rows)
 
-    def add(self, *rows) -> None:
-        """Keeps rows, and drops older rows with the same keys."""
-        new = [self._key(row) for row in rows]
-        kept = [r for r in self.content["rows"] if self._key(r) not in new]
+    def add(self, cell, rows) -> None:
+        """Keeps rows, and drops older rows with the values of the cell."""
+        old = self.content["rows"]
+        kept = [row for row in old if not cell.items() <= row.items()]
         date = datetime.date.today().isoformat()
-        self.content["rows"] = kept + [{**row, "date": date} for row in rows]
+        new = [{**cell, **row, "date": date} for row in rows]
+        self.content["rows"] = kept + new
         self.write()
-
-    def _key(self, row):
-        return [row.get(name) for name in self.keys]
 
     def write(self) -> None:
         """Writes the file as it is now."""
         write_text(self.path, json.dumps(self.content, indent=1) + "\n")
+
+
+@dataclasses.dataclass(frozen=True)
+class Benchmark:
+    """A program that measures cells and writes one JSON file.
+
+    Attributes:
+        name: The name of the module and of the file.
+        description: The docstring of the module.
+        options: The options of the command line with their defaults: a number,
+            a list, or `None` for an optional integer.
+        cells: A function of the options that returns the cells to measure, as
+            dicts of the values that their rows share.
+        measure: A function of a cell, the options and the journal that returns
+            the rows of the cell.
+    """
+
+    name: str
+    description: str
+    options: Mapping[str, object]
+    cells: Callable
+    measure: Callable
+
+    def parse(self, argv=None):
+        parser = argparse.ArgumentParser(
+            description=self.description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        parser.add_argument("--output", default=RESULTS / f"{self.name}.json")
+        for name, default in self.options.items():
+            many = isinstance(default, list)
+            kind = type(default[0] if many else default)
+            parser.add_argument(
+                f"--{name.replace('_', '-')}",
+                type=int if default is None else kind,
+                nargs="+" if many else None,
+                default=default,
+                help=f"default: {default}",
+            )
+        return parser.parse_args(argv)
+
+    def run(self, arguments):
+        """Measures the cells that are not in the file yet."""
+        chosen = {name: getattr(arguments, name) for name in self.options}
+        configuration = {"seed": SEED, **chosen}
+        with Journal(arguments.output, self.name, configuration) as journal:
+            for cell in self.cells(arguments):
+                if not journal.misses(cell):
+                    continue
+                print(cell, flush=True)
+                try:
+                    rows = self.measure(cell, arguments, journal)
+                except Cannot as error:
+                    print(f"  {error.words}. {error.detail}", flush=True)
+                    rows = [error.to_json()]
+                journal.add(cell, rows)
+
+    def main(self) -> int:
+        arguments = self.parse()
+        return exit_code(lambda: self.run(arguments))
 
 
 def write_text(path, text):
@@ -236,34 +294,10 @@ def read_result(path):
     return content
 
 
-def parser(description, name):
-    """Returns an argument parser with the option `--output`."""
-    made = argparse.ArgumentParser(description=description.split("\n\n")[0])
-    made.add_argument("--output", default=str(RESULTS / f"{name}.json"))
-    return made
-
-
-def at_least(least):
-    """Returns the type of an option: an integer that is not too small."""
-
-    def integer(text):
-        value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(
-                f"must be at least {least}. Received: {value}"
-            )
-        return value
-
-    return integer
-
-
-def main(program) -> int:
+def exit_code(program) -> int:
     """Runs a program and returns its exit code."""
     try:
         return program() or 0
-    except Cannot as error:
-        print(f"error: {error.words}. {error.detail}", file=sys.stderr)
-        return 1
     except (ResultError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

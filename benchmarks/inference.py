@@ -14,10 +14,9 @@ import statistics
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 from benchmarks import harness, networks
-from benchmarks.interpreter import THREADS, in_fresh_process
+from benchmarks.interpreter import measure_alone, measure_turns
 from benchmarks.worker import Worker, forget_peak, memory
 
 FORMATS = ("float", "packed", "packed_float", "fast")
@@ -60,69 +59,50 @@ def export(network, format, path):
     }
 
 
-def measure(network, folder, arguments):
-    """Returns the rows of a network, one per format and number of threads."""
-    count = range(arguments.processes)
-    paths = [str(folder / f"{network}-{f}.tflite") for f in FORMATS]
+def measure(cell, arguments, _):
+    """Returns a row per format and number of threads."""
     costs = []
-    for format, path in zip(FORMATS, paths):
-        with Worker("benchmarks.inference") as worker:
-            cost = worker.call(
-                "export", network=network, format=format, path=path
-            )
-        alone = [in_fresh_process("alone", path=path) for _ in count]
-        load = min(run["load_seconds"] for run in alone)
-        cost["load_milliseconds"] = 1000 * load
-        cost["memory_bytes"] = max(run["memory_bytes"] for run in alone)
-        costs.append(cost)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [f"{folder}/{format}.tflite" for format in FORMATS]
+        for format, path in zip(FORMATS, paths):
+            with Worker("benchmarks.inference") as worker:
+                task = {**cell, "format": format, "path": path}
+                cost = worker.call("export", **task)
+            alone = measure_alone(path, arguments.processes)
+            cost["load_milliseconds"] = 1000 * min(alone["load_seconds"])
+            cost["memory_bytes"] = max(alone["memory_bytes"])
+            costs.append({"format": format, **cost})
+        seconds = measure_turns(
+            paths, arguments.processes, arguments.seconds_per_process
+        )
     rows = []
-    for threads in THREADS:
-        options = {"threads": threads, "seconds": arguments.seconds}
-        times = [
-            in_fresh_process("turns", paths=paths, **options) for _ in count
-        ]
-        for number, format in enumerate(FORMATS):
-            ratios = [run[number] / run[0] for run in times]
+    for threads in seconds[0]:
+        for cost, times in zip(costs, seconds):
+            pairs = zip(times[threads], seconds[0][threads])
+            ratios = [ours / float for ours, float in pairs]
             rows.append(
                 {
-                    "network": network,
-                    "format": format,
-                    **costs[number],
-                    "threads": threads,
+                    **cost,
+                    "threads": int(threads),
                     "ratio": statistics.median(ratios),
                     "ratios": ratios,
-                    "milliseconds": 1000 * min(run[number] for run in times),
+                    "milliseconds": 1000 * min(times[threads]),
                 }
             )
     return rows
 
 
-def run(arguments):
-    """Measures the networks that are not in the file yet."""
-    configuration = {
-        "processes": arguments.processes,
-        "seconds_per_process": arguments.seconds,
-        "seed": networks.SEED,
-    }
-    keys = ("network", "format", "threads")
-    with harness.Journal(
-        arguments.output, "inference", configuration, keys
-    ) as journal:
-        for network in arguments.networks:
-            if journal.misses(network=network):
-                print(network, flush=True)
-                with tempfile.TemporaryDirectory() as folder:
-                    journal.add(*measure(network, Path(folder), arguments))
+def cells(arguments):
+    return [{"network": network} for network in arguments.networks]
 
 
-def parse(argv=None):
-    parser = harness.parser(__doc__, "inference")
-    add, positive = parser.add_argument, harness.at_least(1)
-    add("--processes", type=positive, default=5, help="processes per row")
-    add("--seconds", type=float, default=2, help="seconds per process")
-    add("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
-    return parser.parse_args(argv)
+OPTIONS = {
+    "processes": 5,
+    "seconds_per_process": 2.0,
+    "networks": list(NETWORKS),
+}
+BENCHMARK = harness.Benchmark("inference", __doc__, OPTIONS, cells, measure)
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main(lambda: run(parse())))
+    sys.exit(BENCHMARK.main())

@@ -12,30 +12,22 @@ import sys
 import tempfile
 
 import keras
-import numpy as np
 
 import keras_lab
 from benchmarks import harness, networks
-from benchmarks.peers import ours
+from benchmarks.peers import ours, shared
 
-BATCH, STEPS_PER_EPOCH = 100, 500
+STEPS_PER_EPOCH = 500
 
 
 def candidates(arguments, folder):
     """Returns training without a monitor, and what a monitor does per epoch."""
     layers = networks.describe("mnist", arguments.width)
     model, optimizer = ours.make(layers, "lab")
-    model.compile(optimizer, "squared_hinge", jit_compile=True)
-    rng = np.random.default_rng(networks.SEED)
-    x = rng.normal(size=(arguments.steps * BATCH, 784)).astype("float32")
-    y = np.where(rng.integers(0, 10, (len(x), 1)) == np.arange(10), 1.0, -1.0)
+    train = shared.stepper(model, optimizer, True, arguments.steps_per_round)
     monitor = keras_lab.callbacks.BinaryMonitor(f"{folder}/monitor.csv")
     # As `fit` calls it.
     callbacks = keras.callbacks.CallbackList([monitor], model=model)
-
-    def train():
-        model.fit(x, y, batch_size=BATCH, verbose=0)
-
     epochs = itertools.count()
 
     def measure():
@@ -48,39 +40,25 @@ def candidates(arguments, folder):
     return {"train": train, "measure": measure}
 
 
-def run(arguments):
-    """Measures, and writes the file."""
+def measure(_, arguments, journal):
     keras_lab.config.keep_memory()
-    configuration = {
-        "rounds": arguments.rounds,
-        "steps_per_round": arguments.steps,
-        "steps_per_epoch": STEPS_PER_EPOCH,
-        "width": arguments.width,
-        "seed": networks.SEED,
-    }
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        harness.Journal(arguments.output, "monitor", configuration) as journal,
-    ):
+    with tempfile.TemporaryDirectory() as folder:
         runs = candidates(arguments, folder)
         seconds = harness.interleave(runs, arguments.rounds)
-        epochs = STEPS_PER_EPOCH / arguments.steps
-        share = [
-            measure / (train * epochs)
-            for measure, train in zip(seconds["measure"], seconds["train"])
-        ]
-        journal.content["share_of_an_epoch"] = harness.spread(share)
-        journal.content["seconds"] = seconds
+    rounds_per_epoch = STEPS_PER_EPOCH / arguments.steps_per_round
+    shares = [
+        measure / (train * rounds_per_epoch)
+        for measure, train in zip(seconds["measure"], seconds["train"])
+    ]
+    journal.content["share_of_an_epoch"] = harness.spread(shares)
+    return [{"seconds": seconds}]
 
 
-def parse(argv=None):
-    parser = harness.parser(__doc__, "monitor")
-    add, positive = parser.add_argument, harness.at_least(1)
-    add("--rounds", type=harness.at_least(2), default=7)
-    add("--steps", type=positive, default=30, help="training steps per round")
-    add("--width", type=positive, help="default: the paper's")
-    return parser.parse_args(argv)
+OPTIONS = {"rounds": 7, "steps_per_round": 30, "width": None}
+BENCHMARK = harness.Benchmark(
+    "monitor", __doc__, OPTIONS, lambda _: [{}], measure
+)
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main(lambda: run(parse())))
+    sys.exit(BENCHMARK.main())

@@ -6,11 +6,7 @@ builds it from its own layers:
     [["Input", {"shape": [784]}], ["Dense", {"units": 2048, …}], …]
 """
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from types import ModuleType
-
-__all__ = ["NETWORKS", "SEED", "Kit", "build", "dense_block", "describe"]
+__all__ = ["NETWORKS", "SEED", "build", "dense_block", "describe"]
 
 SEED = 1
 CHARACTERS = 87
@@ -76,11 +72,11 @@ def describe(name: str, width: int | None = None) -> list:
     return function(width or default)
 
 
-@dataclasses.dataclass(frozen=True)
-class Kit:
-    """The layers to build a network from.
+def build(description, keras, layers=None, kernel=None, inputs=None, norm=None):
+    """Returns a model of the layers in a list.
 
-    Attributes:
+    Args:
+        description: What `describe` returns.
         keras: The module, Keras 3 or `tf_keras`.
         layers: The layers with kernels, by their names in Keras. Those that
             are missing come from `keras`.
@@ -89,30 +85,17 @@ class Kit:
             activations are binary, and the network has no ReLU.
         norm: Additional arguments of batch norm.
     """
-
-    keras: ModuleType
-    layers: Mapping[str, Callable] = dataclasses.field(default_factory=dict)
-    kernel: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    inputs: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    norm: Mapping[str, object] = dataclasses.field(default_factory=dict)
-
-    def make(self, name, options, first=False):
-        """Returns a layer by its name in Keras."""
-        if name == "Input":
-            return self.keras.Input(options["shape"])
-        layer = self.layers.get(name) or getattr(self.keras.layers, name)
-        more = self.norm if name == "BatchNormalization" else {}
-        if name in KERNELS:
-            more = {**self.kernel, **({} if first else self.inputs)}
-        return layer(**options, **more)
-
-
-def build(description: list, kit: Kit):
-    """Returns a model of the layers in a list."""
-    model, first = kit.keras.Sequential(), True
+    model, first = keras.Sequential(), True
     for name, options in description:
-        if name == "ReLU" and kit.inputs:
+        if name == "Input":
+            model.add(keras.Input(options["shape"]))
             continue
-        model.add(kit.make(name, options, first))
-        first = first and name not in KERNELS
+        if name == "ReLU" and inputs:
+            continue
+        more = (norm or {}) if name == "BatchNormalization" else {}
+        if name in KERNELS:
+            more = {**(kernel or {}), **((not first and inputs) or {})}
+            first = False
+        layer = (layers or {}).get(name) or getattr(keras.layers, name)
+        model.add(layer(**options, **more))
     return model

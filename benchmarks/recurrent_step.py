@@ -99,8 +99,8 @@ class Network:
         return tf.function(function, jit_compile=self.jit_compile)
 
 
-def measure(arguments):
-    """Returns the rows, and the parts of a training step."""
+def measure(_, arguments, journal):
+    keras_lab.config.keep_memory()
     keys = [(name, xla) for name in LAYERS for xla in (False, True)]
     made = {key: Network(*key, arguments) for key in keys}
     rows = []
@@ -113,51 +113,38 @@ def measure(arguments):
                 "what": what,
                 "layer": key[0],
                 "jit_compile": key[1],
-                # Keras uses its LSTM without XLA unless told otherwise.
+                # Keras runs its LSTM without XLA unless told otherwise.
                 "ratio": harness.ratio(seconds, key, ("keras", False)),
                 "seconds": seconds[key],
             }
             for key in keys
         ]
     print("parts of a training step:", flush=True)
-    return rows, [parts(made[key], *key, arguments) for key in keys]
+    journal.content["parts"] = [
+        {
+            "layer": key[0],
+            "jit_compile": key[1],
+            "milliseconds": parts(made[key].prefixes(), arguments.rounds),
+        }
+        for key in keys
+    ]
+    return rows
 
 
-def parts(network, name, jit_compile, arguments):
+def parts(prefixes, rounds):
     """Returns the time of each part, as differences of medians."""
-    seconds = harness.interleave(network.prefixes(), arguments.rounds)
     found, before = {}, 0.0
-    for part, values in seconds.items():
+    for part, values in harness.interleave(prefixes, rounds).items():
         until = 1000 * statistics.median(values)
         found[part], before = until - before, until
-    return {"layer": name, "jit_compile": jit_compile, "milliseconds": found}
+    return found
 
 
-def run(arguments):
-    """Measures everything, and writes the file."""
-    keras_lab.config.keep_memory()
-    names = ("rounds", "cells", "steps", "batch")
-    configuration = {name: getattr(arguments, name) for name in names}
-    configuration["seed"] = networks.SEED
-    with harness.Journal(
-        arguments.output,
-        "recurrent_step",
-        configuration,
-        ("what", "layer", "jit_compile"),
-    ) as journal:
-        rows, journal.content["parts"] = measure(arguments)
-        journal.add(*rows)
-
-
-def parse(argv=None):
-    parser = harness.parser(__doc__, "recurrent_step")
-    add, positive = parser.add_argument, harness.at_least(1)
-    add("--rounds", type=harness.at_least(2), default=11)
-    add("--cells", type=positive, default=512)
-    add("--steps", type=positive, default=100, help="time steps")
-    add("--batch", type=positive, default=100)
-    return parser.parse_args(argv)
+OPTIONS = {"rounds": 11, "cells": 512, "steps": 100, "batch": 100}
+BENCHMARK = harness.Benchmark(
+    "recurrent_step", __doc__, OPTIONS, lambda _: [{}], measure
+)
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main(lambda: run(parse())))
+    sys.exit(BENCHMARK.main())

@@ -12,7 +12,6 @@ Everything else that the process prints goes to the standard error. This file
 needs only the standard library, because each peer has its own environment.
 """
 
-import dataclasses
 import importlib
 import importlib.metadata
 import json
@@ -21,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import typing
 from pathlib import Path
 
 __all__ = ["Cannot", "Memory", "Worker", "forget_peak", "memory"]
@@ -152,14 +152,11 @@ def versions(packages):
     return found
 
 
-@dataclasses.dataclass(frozen=True)
-class Memory:
+class Memory(typing.NamedTuple):
     """The memory of a process in bytes.
 
-    Attributes:
-        private: The pages in memory that are not pages of a file.
-        resident: All pages in memory.
-        peak: The largest `resident` so far.
+    `private` are the pages that are not pages of a file, `resident` all pages,
+    and `peak` is the largest `resident` so far.
     """
 
     private: int

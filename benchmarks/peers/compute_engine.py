@@ -20,7 +20,7 @@ def export(network, folder):
     """
     if any(name == "LSTM" for name, _ in network):
         raise Cannot("no recurrent layer")
-    model = shared.as_if_trained(networks.build(network, KITS["larq"]))
+    model = shared.as_if_trained(networks.build(network, **KITS["larq"]))
     path = Path(folder) / "compute_engine.tflite"
     path.write_bytes(larq_compute_engine.convert_keras_model(model))
     return {"compute_engine": {"path": str(path)}}

@@ -71,18 +71,18 @@ METHODS = {"tf_keras": lambda m: m, "qat": quantize, "clusters": cluster}
 def make(network, method):
     """Returns a model and an optimizer, not compiled."""
     tf_keras.utils.set_random_seed(networks.SEED)
-    model = networks.build(network, networks.Kit(tf_keras))
+    model = networks.build(network, tf_keras)
     return METHODS[method](model), tf_keras.optimizers.Adam(0.001)
 
 
-prepare, step, forget = shared.steps(make)
+prepare, step = shared.steps(make)
 
 
 def train(method, network, data, seed, rates, batch):
     """Returns the epochs of a method: float first, then fine-tuning."""
     data = shared.load(data)
     tf_keras.utils.set_random_seed(seed)
-    model = networks.build(network, networks.Kit(tf_keras))
+    model = networks.build(network, tf_keras)
     split = len(rates) - max(1, round(len(rates) * FINE_TUNING_SHARE))
     history = []
     for part, change, first in (
@@ -102,7 +102,7 @@ def train(method, network, data, seed, rates, batch):
 def export(network, folder):
     """Writes clustered weights as float32 and int8, compressed with gzip."""
     tf_keras.utils.set_random_seed(networks.SEED)
-    model = networks.build(network, networks.Kit(tf_keras))
+    model = networks.build(network, tf_keras)
     model = clustering.strip_clustering(cluster(shared.as_if_trained(model)))
     rows = {}
     for name, weights in (("clusters", None), ("clusters_int8", "int8")):

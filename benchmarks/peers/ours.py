@@ -32,12 +32,16 @@ CALIBRATION = 5000
 
 
 def kit(method):
-    """Returns the layers of Keras, or those of a method of keras_lab."""
+    """Returns the arguments of `build`: Keras, or a method of keras_lab."""
     if method == "keras":
-        return networks.Kit(keras)
+        return {"keras": keras}
     kernel, sign = QUANTIZERS[method]
-    inputs = {"input_quantizer": sign} if sign else {}
-    return networks.Kit(keras, LAYERS, {"kernel_quantizer": kernel}, inputs)
+    return {
+        "keras": keras,
+        "layers": LAYERS,
+        "kernel": {"kernel_quantizer": kernel},
+        "inputs": {"input_quantizer": sign} if sign else {},
+    }
 
 
 def make(network, method, seed=networks.SEED):
@@ -49,12 +53,12 @@ def make(network, method, seed=networks.SEED):
         seed: The seed of the weights.
     """
     keras.utils.set_random_seed(seed)
-    model = networks.build(network, kit(method))
+    model = networks.build(network, **kit(method))
     adam = keras.optimizers.Adam if method == "keras" else keras_lab.LABAdam
     return model, adam(0.001)
 
 
-prepare, step, forget = shared.steps(make)
+prepare, step = shared.steps(make)
 
 
 def train(method, network, data, seed, rates, batch):
@@ -96,7 +100,7 @@ def paper_network(network, width):
     """
     keras.utils.set_random_seed(networks.SEED)
     if network != "lstm":
-        return networks.build(networks.describe(network, width), kit("lab"))
+        return networks.build(networks.describe(network, width), **kit("lab"))
     (_, inputs), (_, lstm), (_, dense) = networks.describe("lstm", width)
     steps, characters = inputs["shape"]
     return keras.Sequential(

@@ -59,7 +59,7 @@ def stepper(model, optimizer, jit_compile: bool, count: int):
 
 
 def steps(make):
-    """Returns the functions `prepare`, `step` and `forget` of a worker.
+    """Returns the functions `prepare` and `step` of a worker.
 
     Args:
         make: A function of a list of layers and the name of a method that
@@ -68,7 +68,7 @@ def steps(make):
     runs = {}
 
     def prepare(method, network, jit_compile, count):
-        """Builds a model and takes its first steps."""
+        """Builds a model and takes steps. Returns the optimizer's bytes."""
         model, optimizer = make(network, method)
         runs[method] = stepper(model, optimizer, jit_compile, count)
         runs[method]()
@@ -78,7 +78,7 @@ def steps(make):
         """Takes some steps."""
         runs[method]()
 
-    return prepare, step, runs.clear
+    return prepare, step
 
 
 def as_if_trained(model):

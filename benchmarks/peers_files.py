@@ -1,6 +1,6 @@
 """Size, load time, memory and latency of the files that users would ship.
 
-    python -m benchmarks.peer_files
+    python -m benchmarks.peers_files
 
 Four networks of the paper: MNIST, CIFAR-10, SVHN with K = 64, and the LSTM of
 512 cells over 100 steps. Ours in four formats; the float network in the formats
@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import harness, interpreter, networks
+from benchmarks import harness, networks
+from benchmarks.interpreter import measure_alone, measure_turns
 from benchmarks.peers import environments
 from benchmarks.worker import Cannot
 
@@ -91,32 +92,30 @@ def make_files(network, width, files):
     files.make("compute_engine", ["compute_engine"], "export", network=layers)
 
 
-def measure(files, arguments):
+def measure_files(files, arguments):
     """Adds the measurements to the row of each file."""
     outputs = {}
     for format, path in list(files.paths.items()):
-        options = {"path": path, **_runtime(format)}
         try:
-            alone = [
-                interpreter.in_fresh_process("alone", **options)
-                for _ in range(arguments.processes)
-            ]
+            alone = measure_alone(path, arguments.processes, **_runtime(format))
         except Cannot as error:
             files.refuse([format], error)
             continue
-        outputs[format] = alone[0]["output"]
-        files.rows[format] |= {
-            "file_bytes": Path(path).stat().st_size,
-            **{
-                name: [run[name] for run in alone]
-                for name in ("load_seconds", "memory_bytes", "peak_bytes")
-            },
-            "seconds": {str(threads): [] for threads in interpreter.THREADS},
-        }
+        outputs[format] = alone.pop("output")[0]
+        file_bytes = Path(path).stat().st_size
+        files.rows[format] |= {"file_bytes": file_bytes, **alone}
     check_quantized(files, outputs)
-    for threads in interpreter.THREADS:
-        for _ in range(arguments.processes):
-            _take_turns(files, threads, arguments.seconds)
+    other = [f for f in files.paths if f == "compute_engine"]
+    stock = [f for f in files.paths if f not in other]
+    for formats in filter(None, (stock, other)):
+        times = measure_turns(
+            [files.paths[format] for format in formats],
+            arguments.processes,
+            arguments.seconds_per_process,
+            **_runtime(formats[0]),
+        )
+        for format, seconds in zip(formats, times):
+            files.rows[format]["seconds"] = seconds
 
 
 def check_quantized(files, outputs):
@@ -133,22 +132,6 @@ def check_quantized(files, outputs):
             files.refuse([format], Cannot("outputs are wrong", detail))
 
 
-def _take_turns(files, threads, seconds):
-    """One round: the formats of the stock runtime, then the other runtime."""
-    other = [f for f in files.paths if f == "compute_engine"]
-    stock = [f for f in files.paths if f not in other]
-    for formats in filter(None, (stock, other)):
-        times = interpreter.in_fresh_process(
-            "turns",
-            paths=[files.paths[format] for format in formats],
-            threads=threads,
-            seconds=seconds,
-            **_runtime(formats[0]),
-        )
-        for format, best in zip(formats, times):
-            files.rows[format]["seconds"][str(threads)].append(best)
-
-
 def _runtime(format):
     if format != "compute_engine":
         return {}
@@ -156,47 +139,33 @@ def _runtime(format):
     return {"python": python, "runtime": "compute_engine"}
 
 
-def run(arguments):
-    """Measures the networks that are not in the file yet."""
-    width = arguments.width
-    configuration = {
-        "processes": arguments.processes,
-        "seconds_per_process": arguments.seconds,
-        "width": width,
-        "seed": networks.SEED,
-    }
-    keys = ("network", "format")
-    with harness.Journal(
-        arguments.output, "peers_files", configuration, keys
-    ) as journal:
-        for network in arguments.networks:
-            if not journal.misses(network=network):
-                continue
-            print(network, flush=True)
-            with environments.start("keras_lab") as worker:
-                count = worker.call("count", network=network, width=width)
-            with tempfile.TemporaryDirectory() as folder:
-                files = Files(folder, journal.content["versions"])
-                make_files(network, width, files)
-                measure(files, arguments)
-            journal.add(
-                *(
-                    {"network": network, **count, "format": format}
-                    | {"peer": peer, **files.rows[format]}
-                    for format, peer in FORMATS.items()
-                )
-            )
+def cells(arguments):
+    return [{"network": network} for network in arguments.networks]
 
 
-def parse(argv=None):
-    parser = harness.parser(__doc__, "peers_files")
-    add, positive = parser.add_argument, harness.at_least(1)
-    add("--processes", type=positive, default=5, help="processes per row")
-    add("--seconds", type=float, default=2, help="seconds per process")
-    add("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
-    add("--width", type=positive, help="default: the paper's")
-    return parser.parse_args(argv)
+def measure(cell, arguments, journal):
+    """Returns a row for each format, missing ones included."""
+    task = {"network": cell["network"], "width": arguments.width}
+    with environments.start("keras_lab") as worker:
+        count = worker.call("count", **task)
+    with tempfile.TemporaryDirectory() as folder:
+        files = Files(folder, journal.content["versions"])
+        make_files(**task, files=files)
+        measure_files(files, arguments)
+    return [
+        {**count, "format": format, "peer": peer, **files.rows[format]}
+        for format, peer in FORMATS.items()
+    ]
+
+
+OPTIONS = {
+    "processes": 5,
+    "seconds_per_process": 2.0,
+    "networks": list(NETWORKS),
+    "width": None,
+}
+BENCHMARK = harness.Benchmark("peers_files", __doc__, OPTIONS, cells, measure)
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main(lambda: run(parse())))
+    sys.exit(BENCHMARK.main())
