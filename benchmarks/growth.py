@@ -39,7 +39,8 @@ def describe(weights):
 def train(weights, method, rounds):
     """Times some training steps; runs in a worker."""
     import keras_lab
-    from benchmarks.peers import ours, shared
+    from benchmarks.peers import keras_lab as ours
+    from benchmarks.peers import shared
 
     keras_lab.config.keep_memory()
     forget_peak()
@@ -52,7 +53,7 @@ def train(weights, method, rounds):
 def export(weights, rounds):
     """Times some exports of a packed file; runs in a worker."""
     import keras_lab
-    from benchmarks.peers import ours
+    from benchmarks.peers import keras_lab as ours
     from tflite_export import export_tflite
 
     keras_lab.config.keep_memory()

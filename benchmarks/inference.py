@@ -43,7 +43,7 @@ NETWORKS = {
 def export(network, format, path):
     """Writes a file and measures that; runs in a worker."""
     import keras_lab
-    from benchmarks.peers import ours
+    from benchmarks.peers import keras_lab as ours
     from tflite_export import export_tflite
 
     keras_lab.config.keep_memory()

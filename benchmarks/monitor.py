@@ -15,7 +15,8 @@ import keras
 
 import keras_lab
 from benchmarks import harness, networks
-from benchmarks.peers import ours, shared
+from benchmarks.peers import keras_lab as ours
+from benchmarks.peers import shared
 
 STEPS_PER_EPOCH = 500
 

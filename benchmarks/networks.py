@@ -62,12 +62,7 @@ NETWORKS = {
 
 
 def describe(name: str, width: int | None = None) -> list:
-    """Returns a network as a list of layers.
-
-    Args:
-        name: A key of `NETWORKS`.
-        width: The width or the number of cells. Defaults to the paper's.
-    """
+    """Returns a network as a list of layers, by default of the paper's width."""
     function, default = NETWORKS[name]
     return function(width or default)
 

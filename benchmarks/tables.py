@@ -61,12 +61,8 @@ def table(heads, rows):
 def grid(rows, lines, columns, corner=""):
     """Returns a table of cells, each of them found by two keys.
 
-    Args:
-        rows: The rows of a JSON file.
-        lines: The key of each line, by its title.
-        columns: The key of each column and a function of the row that is
-            found, by its title.
-        corner: The first title.
+    `lines` has the key of each line by its title, `columns` the key of each
+    column and a function of the row that is found.
     """
     body = []
     for title, key in lines.items():

@@ -1,6 +1,6 @@
 """The libraries that keras_lab is compared with.
 
 `environments.py` gives each of them a Python environment. The module of a
-library is the worker that runs in it and the only place that knows its API; the
-measurements never import a peer. `ours.py` is keras_lab itself.
+library's name is the worker that runs in it and the only place that knows its
+API; the measurements never import a peer.
 """

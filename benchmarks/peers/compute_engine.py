@@ -6,7 +6,7 @@ import larq_compute_engine
 
 from benchmarks import networks
 from benchmarks.peers import shared
-from benchmarks.peers.larq_layers import KITS
+from benchmarks.peers.larq import KITS
 from benchmarks.worker import Cannot
 
 PACKAGES = ("larq-compute-engine", "larq", "tensorflow", "tf_keras", "numpy")

@@ -11,13 +11,7 @@ BITS = {"int4": 4, "int2": 2}
 
 
 def export(format, source, folder):
-    """Quantizes the weights of a float32 file.
-
-    Args:
-        format: A key of `BITS`.
-        source: The float32 file.
-        folder: The folder to write to.
-    """
+    """Quantizes the weights of `source`, a float32 file."""
     model = quantizer.Quantizer(source)
     model.add_dynamic_config(
         ".*", qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=BITS[format]

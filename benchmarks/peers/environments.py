@@ -8,7 +8,6 @@ with pinned versions in its own environment in the folder `KERAS_LAB_PEERS`, or
 by default in `keras_lab/peers` in the user's cache.
 """
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -18,23 +17,10 @@ from pathlib import Path
 
 from benchmarks.worker import Cannot, Worker
 
-__all__ = ["PEERS", "NotSetUp", "Peer", "install", "start"]
+__all__ = ["PEERS", "NotSetUp", "install", "start"]
 
 TENSORFLOW = ("tensorflow==2.21.0", "tf_keras==2.21.0")
 DONE = "installed.json"
-
-
-@dataclasses.dataclass(frozen=True)
-class Peer:
-    """A library to compare with.
-
-    Attributes:
-        module: The worker that runs in its environment.
-        requirements: What to install. If empty, this environment is used.
-    """
-
-    module: str
-    requirements: tuple[str, ...] = ()
 
 
 class NotSetUp(Cannot):
@@ -44,20 +30,15 @@ class NotSetUp(Cannot):
         return {**super().to_json(), "try_again": True}
 
 
+# What to install for each worker. keras_lab runs in this environment.
 PEERS = {
-    "keras_lab": Peer("ours"),
-    "larq": Peer("larq_layers", ("larq==0.14.0", "numpy<2", *TENSORFLOW)),
-    "tfmot": Peer(
-        "model_optimization",
-        ("tensorflow-model-optimization==0.8.1", *TENSORFLOW),
-    ),
-    "edge_quantizer": Peer("edge_quantizer", ("ai-edge-quantizer==0.10.0",)),
-    "compute_engine": Peer(
-        "compute_engine",
-        (
-            *("larq-compute-engine==0.16.0", "larq==0.14.0", "numpy<2"),
-            *("tensorflow==2.16.2", "tf_keras==2.16.0"),
-        ),
+    "keras_lab": (),
+    "larq": ("larq==0.14.0", "numpy<2", *TENSORFLOW),
+    "tfmot": ("tensorflow-model-optimization==0.8.1", *TENSORFLOW),
+    "edge_quantizer": ("ai-edge-quantizer==0.10.0",),
+    "compute_engine": (
+        *("larq-compute-engine==0.16.0", "larq==0.14.0", "numpy<2"),
+        *("tensorflow==2.16.2", "tf_keras==2.16.0"),
     ),
 }
 # TensorFlow's memory allocator: glibc's malloc, which returns blocks of more
@@ -76,7 +57,7 @@ def install(name: str) -> Path:
     Raises:
         NotSetUp: If it cannot be made.
     """
-    requirements = list(PEERS[name].requirements)
+    requirements = list(PEERS[name])
     if not requirements:
         return Path(sys.executable)
     place = _folder() / name
@@ -95,7 +76,10 @@ def install(name: str) -> Path:
         venv.create(place, clear=True, with_pip=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise NotSetUp("no virtual environment", str(error)) from error
-    _pip_install(python, requirements)
+    command = [python, "-m", "pip", "install", "--quiet", *requirements]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode:
+        raise NotSetUp("pip install fails", run.stderr[-2000:])
     done.write_text(wanted)
     return python
 
@@ -107,25 +91,14 @@ def _folder():
     return Path(cache) / "keras_lab" / "peers"
 
 
-def _pip_install(python, requirements):
-    command = [python, "-m", "pip", "install", "--quiet", *requirements]
-    run = subprocess.run(command, capture_output=True, text=True)
-    if run.returncode:
-        raise NotSetUp("pip install fails", run.stderr[-2000:])
-
-
 def start(name: str, allocator: str = "bfc") -> Worker:
     """Returns a worker in a peer's environment.
-
-    Args:
-        name: A key of `PEERS`.
-        allocator: A key of `ALLOCATORS`.
 
     Raises:
         NotSetUp: If there is no such environment, or the peer does not start.
     """
     worker = Worker(
-        f"benchmarks.peers.{PEERS[name].module}",
+        f"benchmarks.peers.{name}",
         install(name),
         # The old Keras, if a peer asks TensorFlow for Keras.
         {"TF_USE_LEGACY_KERAS": "1", **ALLOCATORS[allocator]},

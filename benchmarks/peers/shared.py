@@ -6,17 +6,6 @@ import numpy as np
 
 from benchmarks.networks import SEED
 
-__all__ = [
-    "as_if_trained",
-    "errors",
-    "load",
-    "percent_wrong",
-    "stepper",
-    "steps",
-    "to_tflite",
-    "train",
-]
-
 # As in the paper: rows of pixels, and images.
 BATCH, IMAGE_BATCH = 100, 50
 EVALUATION_BATCH = 500
@@ -33,11 +22,7 @@ TRAINED = {
 def stepper(model, optimizer, jit_compile: bool, count: int):
     """Returns a function that takes `count` training steps on random numbers.
 
-    Args:
-        model: A model of Keras 3 or `tf_keras` with ten outputs.
-        optimizer: Not built yet.
-        jit_compile: Whether XLA compiles the step.
-        count: The number of steps per call.
+    The model is one of Keras 3 or `tf_keras` with ten outputs.
     """
     import tensorflow as tf
 
@@ -61,9 +46,8 @@ def stepper(model, optimizer, jit_compile: bool, count: int):
 def steps(make):
     """Returns the functions `prepare` and `step` of a worker.
 
-    Args:
-        make: A function of a list of layers and the name of a method that
-            returns a model and an optimizer.
+    `make` is a function of a list of layers and the name of a method. It
+    returns a model and an optimizer.
     """
     runs = {}
 
@@ -97,15 +81,10 @@ def as_if_trained(model):
 
 
 def train(model, data, rates, seed, batch, first_epoch=1):
-    """Trains a model and returns the numbers of each epoch.
+    """Trains a compiled model and returns the numbers of each epoch.
 
-    Args:
-        model: A compiled model.
-        data: What `load` returns.
-        rates: The learning rate of each epoch.
-        seed: The seed of the order of the examples.
-        batch: The number of examples per step.
-        first_epoch: The number of the first epoch.
+    `data` is what `load` returns, `rates` has the learning rate of each epoch,
+    and `seed` decides the order of the examples.
     """
     history = []
     for epoch, rate in enumerate(rates, start=first_epoch):
@@ -155,10 +134,8 @@ def load(path):
 def to_tflite(model, weights=None, batch=1):
     """Returns the file that TensorFlow's converter makes of a model.
 
-    Args:
-        model: A model of Keras 3 or `tf_keras` with one input.
-        weights: `"float16"`, `"int8"` for dynamic range, or `None` for float32.
-        batch: The batch size. A loop over time needs a fixed one.
+    `weights` is `"float16"`, `"int8"` for dynamic range, or `None` for float32.
+    The batch size is fixed, because a loop over time needs that.
     """
     import tensorflow as tf
 

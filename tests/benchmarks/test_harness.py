@@ -1,8 +1,6 @@
 """Timing in turns, and a journal that keeps what is measured."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,17 +9,13 @@ from benchmarks import harness
 from benchmarks.peers.environments import NotSetUp
 from benchmarks.worker import Cannot
 
-ROOT = harness.RESULTS.parents[1]
-
 
 def test_candidates_take_turns_after_a_warm_up_round():
     calls = []
     candidates = {name: lambda name=name: calls.append(name) for name in "abc"}
     seconds = harness.interleave(candidates, rounds=3)
     assert "".join(calls) == "abc" * 4
-    assert {name: len(s) for name, s in seconds.items()} == dict.fromkeys(
-        "abc", 3
-    )
+    assert [len(seconds[name]) for name in "abc"] == [3, 3, 3]
 
 
 def test_a_ratio_is_taken_round_by_round():
@@ -55,29 +49,24 @@ class Measured:
 
     def __init__(self, path):
         self.path, self.asked, self.fails = path, [], {}
-
-    def run(self, *options):
-        benchmark = harness.Benchmark(
+        self.benchmark = harness.Benchmark(
             "x",
             "A benchmark.",
             {"rounds": 3, "sizes": [1, 2, 3], "width": None},
             lambda arguments: [{"size": n} for n in arguments.sizes],
             self.measure,
         )
-        benchmark.run(benchmark.parse(["--output", str(self.path), *options]))
+
+    def run(self, *options):
+        options = ["--output", str(self.path), *options]
+        self.benchmark.run(self.benchmark.parse(options))
+        return harness.read_result(self.path)
 
     def measure(self, cell, arguments, journal):
         self.asked.append(cell["size"])
-        if error := self.fails.get(cell["size"]):
+        if error := self.fails.pop(cell["size"], None):
             raise error
         return [{"seconds": [1.0] * arguments.rounds}]
-
-    @property
-    def content(self):
-        return json.loads(self.path.read_text())
-
-    def sizes(self):
-        return [row["size"] for row in self.content["rows"]]
 
 
 @pytest.fixture
@@ -90,39 +79,31 @@ def test_measured_rows_are_kept_and_not_measured_again(measured, error):
     measured.fails[2] = error
     with pytest.raises(type(error)):
         measured.run()
-    assert measured.sizes() == [1]
-    assert not measured.content["finished"]
+    content = harness.read_result(measured.path)
+    assert [row["size"] for row in content["rows"]] == [1]
+    assert not content["finished"]
 
-    measured.fails.clear()
-    measured.run()
+    content = measured.run()
     assert measured.asked == [1, 2, 2, 3]
-    assert measured.sizes() == [1, 2, 3]
-    assert measured.content["finished"]
-    assert measured.content["configuration"] == {
-        "seed": 1,
-        "rounds": 3,
-        "sizes": [1, 2, 3],
-        "width": None,
-    }
+    assert [row["size"] for row in content["rows"]] == [1, 2, 3]
+    assert content["finished"]
+    chosen = {"rounds": 3, "sizes": [1, 2, 3], "width": None}
+    assert content["configuration"] == {"seed": 1, **chosen}
     assert list(measured.path.parent.iterdir()) == [measured.path]
 
     measured.run()
     assert len(measured.asked) == 4
 
 
-def test_a_cell_that_cannot_be_measured_has_a_reason_and_is_tried_again(
-    measured,
-):
+def test_what_cannot_be_measured_has_a_reason_and_is_tried_again(measured):
     measured.fails[2] = Cannot("has no wings", "It was built without.")
-    measured.run()
-    assert measured.content["finished"]
+    content = measured.run()
+    assert content["finished"]
     reason = {"cannot": "has no wings", "detail": "It was built without."}
-    assert reason.items() <= measured.content["rows"][1].items()
-
-    measured.fails.clear()
-    measured.run()
+    assert reason.items() <= content["rows"][1].items()
+    content = measured.run()
     assert measured.asked == [1, 2, 3, 2]
-    assert sorted(measured.sizes()) == [1, 2, 3]
+    assert sorted(row["size"] for row in content["rows"]) == [1, 2, 3]
 
 
 def test_without_the_environment_of_a_peer_a_file_is_not_finished(tmp_path):
@@ -135,15 +116,10 @@ def test_without_the_environment_of_a_peer_a_file_is_not_finished(tmp_path):
     assert journal.misses({"size": 1})
 
 
-def test_rows_of_another_configuration_are_not_mixed(measured):
-    measured.run()
+def test_rows_of_another_configuration_or_machine_are_not_mixed(measured):
+    content = measured.run()
     with pytest.raises(harness.ResultError, match="rounds 3, not 4"):
         measured.run("--rounds", "4")
-
-
-def test_rows_of_another_machine_are_not_mixed(measured):
-    measured.run()
-    content = measured.content
     content["environment"] |= {"date": "2020-01-01", "cpu": "another"}
     measured.path.write_text(json.dumps(content))
     with pytest.raises(harness.ResultError, match="with cpu another, not"):
@@ -159,18 +135,9 @@ def test_a_damaged_file_is_named_and_stays(measured, text):
     assert not measured.asked
 
 
-def test_two_processes_do_not_write_the_same_file(tmp_path):
-    path = tmp_path / "x.json"
-    code = "from benchmarks.harness import Journal; import sys\n"
-    code += f"with Journal({str(path)!r}, 'x', {{}}):\n"
-    code += "    print('ready', flush=True); sys.stdin.read()"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    other = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, **pipes)
-    try:
-        assert other.stdout.readline() == b"ready\n"
+def test_two_journals_do_not_write_the_same_file(tmp_path):
+    with harness.Journal(tmp_path / "x.json", "x", {}):
         with pytest.raises(harness.ResultError, match="Another process"):
-            harness.Journal(path, "x", {}).__enter__()
-    finally:
-        other.communicate()
-    with harness.Journal(path, "x", {}):
+            harness.Journal(tmp_path / "x.json", "x", {}).__enter__()
+    with harness.Journal(tmp_path / "x.json", "x", {}):
         pass

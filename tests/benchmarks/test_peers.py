@@ -6,7 +6,8 @@ import keras
 import pytest
 
 from benchmarks import networks, peers_files, train_step
-from benchmarks.peers import environments, ours
+from benchmarks.peers import environments
+from benchmarks.peers import keras_lab as ours
 from benchmarks.worker import Cannot, Worker
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import keras
 
 import keras_lab
-from benchmarks import memory
+from benchmarks.worker import memory
 from tflite_export import export_tflite
 
 for units in map(int, sys.argv[1:]):
     model = keras.Sequential([keras.Input((units,))])
     model.add(keras_lab.BinaryDense(units, use_bias=False))
     model.add(keras.layers.BatchNormalization())
-    before = memory.now().resident
+    before = memory().resident
     with tempfile.TemporaryDirectory() as folder:
         export_tflite(model, Path(folder) / "m.tflite")
-    print(units * units, memory.now().peak - before)
+    print(units * units, memory().peak - before)

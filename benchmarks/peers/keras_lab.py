@@ -47,10 +47,7 @@ def kit(method):
 def make(network, method, seed=networks.SEED):
     """Returns a model and an optimizer, not compiled.
 
-    Args:
-        network: A list of layers.
-        method: `"keras"`, or a key of `QUANTIZERS`.
-        seed: The seed of the weights.
+    The method is `"keras"`, or a key of `QUANTIZERS`.
     """
     keras.utils.set_random_seed(seed)
     model = networks.build(network, **kit(method))
