@@ -62,7 +62,7 @@ NETWORKS = {
 
 
 def describe(name: str, width: int | None = None) -> list:
-    """Returns a network as a list of layers, by default of the paper's width."""
+    """Returns a network as a list of layers; `width` defaults to the paper's."""
     function, default = NETWORKS[name]
     return function(width or default)
 
