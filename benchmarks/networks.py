@@ -62,7 +62,7 @@ NETWORKS = {
 
 
 def describe(name: str, width: int | None = None) -> list:
-    """Returns a network as a list of layers; `width` defaults to the paper's."""
+    """Returns a network as a list of layers, of the paper's width or another."""
     function, default = NETWORKS[name]
     return function(width or default)
 
