@@ -62,7 +62,7 @@ NETWORKS = {
 
 
 def describe(name: str, width: int | None = None) -> list:
-    """Returns a network as a list of layers, of the paper's width or another."""
+    """Returns a network, of the paper's width or another, as a list."""
     function, default = NETWORKS[name]
     return function(width or default)
 
