@@ -257,9 +257,9 @@ def machine(content):
     where = ", ".join(filter(None, where))
     about.pop("date")
     for more in content.get("versions", {}).values():
-        about = {**more, **about}
+        about = {**about, **more, **about}
     settings = {
-        re.sub("_an?_", " per ", key).replace("_", " "): value
+        re.sub("_an?_", " per ", key).replace("_", " "): str(value).strip("[]")
         for key, value in content["configuration"].items()
         if value
     }
