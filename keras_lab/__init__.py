@@ -1,88 +1,32 @@
 """Loss-aware binarization for Keras 3.
 
-Latent weights w stay in floating point; the network computes with
-ŵ = α·sign(w), and `LABAdam` finds the α that hurts the loss least from the
-curvature it estimates anyway (Hou, Yao, Kwok: "Loss-aware Binarization of Deep
-Networks", ICLR 2017).
+Latent weights w stay in floating point. The network computes with
+ŵ = α·sign(w), and `LABAdam` chooses the α that changes the loss least, from the
+curvature that it estimates anyway (Hou, Yao, Kwok: "Loss-aware Binarization of
+Deep Networks", ICLR 2017).
 """
 
-import keras as _keras
+import importlib as _importlib
+import pathlib as _pathlib
+import sys as _sys
 
-if _keras.config.backend() != "tensorflow":
-    raise ImportError(
-        "keras_lab needs the TensorFlow backend of Keras. "
-        f"Received: KERAS_BACKEND={_keras.config.backend()}"
-    )
+from keras_lab._version import __version__ as __version__
 
-from keras_lab import _tensorflow as _backend
-from keras_lab import (
-    callbacks,
-    constraints,
-    layers,
-    metrics,
-    ops,
-    quantizers,
-)
-from keras_lab._version import __version__
-from keras_lab.analysis import plots
-from keras_lab.analysis.summary import summary
-from keras_lab.convert.batch_norm import recalibrate_batch_norm
-from keras_lab.convert.binarize import binarize_model
-from keras_lab.convert.distillation import Distiller, SoftTargets
-from keras_lab.convert.freeze import freeze
-from keras_lab.layers import (
-    BinaryConv1D,
-    BinaryConv2D,
-    BinaryConv2DTranspose,
-    BinaryConv3D,
-    BinaryDense,
-    BinaryDepthwiseConv2D,
-    BinaryGRU,
-    BinaryGRUCell,
-    BinaryLSTM,
-    BinaryLSTMCell,
-    BinarySeparableConv2D,
-    BinarySimpleRNN,
-    BinarySimpleRNNCell,
-)
-from keras_lab.models import LABModel
-from keras_lab.optimizers import LABAdam
-from keras_lab.quantizers import BWN, LAB, BinaryConnect, SignActivation
+# The command `keras-lab` imports this package first. It must answer `--help` at
+# once, and importing Keras takes seconds. So there, and only there, the public
+# names are loaded when they are first used. Everywhere else they are loaded
+# now: `keras.models.load_model` needs the classes to be registered.
+_program = _pathlib.Path(*getattr(_sys, "argv", [])[:1])
+if _program.stem != "keras-lab":
+    from keras_lab._api import *  # noqa: F403
 
-_backend.keep_memory()
 
-__all__ = [
-    "BWN",
-    "LAB",
-    "BinaryConnect",
-    "BinaryConv1D",
-    "BinaryConv2D",
-    "BinaryConv2DTranspose",
-    "BinaryConv3D",
-    "BinaryDense",
-    "BinaryDepthwiseConv2D",
-    "BinaryGRU",
-    "BinaryGRUCell",
-    "BinaryLSTM",
-    "BinaryLSTMCell",
-    "BinarySeparableConv2D",
-    "BinarySimpleRNN",
-    "BinarySimpleRNNCell",
-    "Distiller",
-    "LABAdam",
-    "LABModel",
-    "SignActivation",
-    "SoftTargets",
-    "__version__",
-    "binarize_model",
-    "callbacks",
-    "constraints",
-    "freeze",
-    "layers",
-    "metrics",
-    "ops",
-    "plots",
-    "quantizers",
-    "recalibrate_batch_norm",
-    "summary",
-]
+def __getattr__(name):
+    api = _importlib.import_module("keras_lab._api")
+    if name == "__all__" or name in api.__all__:
+        return getattr(api, name)
+    raise AttributeError(f"module 'keras_lab' has no attribute '{name}'")
+
+
+def __dir__():
+    return list(_importlib.import_module("keras_lab._api").__all__)

@@ -1,9 +1,7 @@
 """The few things that keras.ops does not have, in TensorFlow.
 
-TensorFlow is imported when they run, not when the package is imported.
+TensorFlow is imported when they run, not when this module is imported.
 """
-
-import os
 
 __all__ = [
     "EventWriter",
@@ -11,38 +9,21 @@ __all__ = [
     "dense",
     "gradient_tape",
     "is_compiling",
-    "keep_memory",
     "replicas",
+    "sum_of_squares",
 ]
 
 
-def keep_memory():
-    """Has TensorFlow keep the memory of a CPU step for the next step.
-
-    The binary kernels of a large network are a large block, new in each step.
-    glibc's malloc gives blocks of more than 32 MB back to the system, and a
-    compiled step then spends a fifth of its time on page faults. TensorFlow's
-    own allocator keeps them. It reads these variables before its first
-    operation; later they do nothing. What the user has set stays.
-    """
-    os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")
-    if hasattr(os, "sysconf"):
-        # Its limit is 64 GB unless told.
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        limit = max(memory >> 20, 1 << 16)
-        os.environ.setdefault("TF_CPU_BFC_MEM_LIMIT_IN_MB", str(limit))
-
-
 def adam_update(variable, m, v, gradient, rate, betas, epsilon):
-    """One step of Adam, in one pass over the variables.
+    """Takes one step of Adam in one pass over the variables.
 
         m ← β₁m + (1−β₁)g,   v ← β₂v + (1−β₂)g²,   w ← w − rate·m / (√v + ε)
 
-    Written with keras.ops it is twelve passes, unless XLA fuses them.
+    With keras.ops it would be twelve passes, unless XLA fuses them.
     """
     import tensorflow as tf
 
-    # The corrections for bias are in the rate and in epsilon already.
+    # The rate and epsilon already contain the bias corrections.
     no_power = tf.zeros((), gradient.dtype)
     tf.raw_ops.ResourceApplyAdam(
         var=variable.handle,
@@ -59,20 +40,27 @@ def adam_update(variable, m, v, gradient, rate, betas, epsilon):
 
 
 def dense(gradient):
-    """The gradient as a tensor, also where it is that of some rows only."""
+    """The gradient as a tensor, also if it is sparse."""
     import tensorflow as tf
 
     return tf.convert_to_tensor(gradient)
 
 
-class EventWriter:
-    """Writes scalars and histograms for TensorBoard, which need not be there.
+def sum_of_squares(x):
+    """Half the sum of the squares of x, in one pass and without a copy."""
+    import tensorflow as tf
 
-    `tf.summary.scalar` and `histogram` live in TensorBoard's package;
-    `tf.summary.write`, to which they come down, is TensorFlow's own.
+    return tf.nn.l2_loss(x)
+
+
+class EventWriter:
+    """Writes scalars and histograms for TensorBoard, which may be missing.
+
+    `tf.summary.scalar` and `tf.summary.histogram` need TensorBoard's package.
+    `tf.summary.write`, which they call, does not.
 
     Args:
-        log_dir: The folder that TensorBoard is pointed to.
+        log_dir: The folder that TensorBoard reads.
     """
 
     def __init__(self, log_dir):
@@ -99,7 +87,7 @@ class EventWriter:
                 plugin_name=plugin
             )
         )
-        # On the host: summaries have no kernel elsewhere.
+        # Summary operations exist only for the CPU.
         with self._writer.as_default(), tf.device("cpu:0"):
             tf.summary.write(tag, tensor, step=step, metadata=metadata)
 
@@ -111,7 +99,7 @@ class EventWriter:
 
 
 def is_compiling() -> bool:
-    """Whether XLA will compile what is being traced."""
+    """Whether the function that is being traced is compiled by XLA."""
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_util
 
@@ -121,14 +109,14 @@ def is_compiling() -> bool:
 
 
 def gradient_tape():
-    """Records what happens in its context, and gives gradients of it."""
+    """Records operations, to compute gradients of them."""
     import tensorflow as tf
 
     return tf.GradientTape()
 
 
 def replicas():
-    """How many replicas train in step."""
+    """The number of replicas that train together."""
     import tensorflow as tf
 
     return tf.distribute.get_strategy().num_replicas_in_sync

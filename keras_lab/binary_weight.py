@@ -1,10 +1,10 @@
-"""A latent weight w, its scale α, and ŵ = α·sign(w): where they meet.
+"""A latent weight w, its scale α and the binary weight ŵ = α·sign(w).
 
 α is state: it is a variable, it is saved, and the forward pass only reads it.
-Somebody has to compute it anew whenever an optimizer has moved w. Every Keras
-optimizer calls a variable's constraint at just that moment, so the latent
-weight carries one, `RefreshScale`, that does so with any optimizer. `LABAdam`
-knows more, the curvature, and does it itself.
+It has to be computed again whenever an optimizer has changed w. Every Keras
+optimizer calls a variable's constraint at that moment, so the latent weight has
+one, `RefreshScale`, that works with any optimizer. `LABAdam` also knows the
+curvature, so it computes α itself.
 """
 
 import contextlib
@@ -14,35 +14,39 @@ import warnings
 import weakref
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_lab.ops import Elementwise, align_scale, binarize, bwn_scale
 
 __all__ = [
     "BinaryWeight",
-    "binary_weights",
-    "blending",
+    "full_precision",
     "keras_variables",
-    "newest_weights",
     "refreshed_by_optimizer",
-    "weight_key",
+    "repair_scales",
+    "weight_of",
+    "weights_of",
 ]
 
 _refreshed_by_optimizer = contextvars.ContextVar("refreshed", default=False)
-_shares = contextvars.ContextVar("shares", default=None)
+_full_precision = contextvars.ContextVar("full_precision", default=frozenset())
 
 
 class BinaryWeight:
-    """The three of them, with the rule for α.
+    """A latent weight w, its scale α and the binary weight ŵ = α·sign(w).
+
+    Layers create it: see `layer.binary_weights`, or
+    `keras_lab.binary_weights(model)` for all of a model.
 
     Args:
         latent: The latent weight w, a trainable variable.
         quantizer: A `keras_lab.quantizers.KernelQuantizer`.
-        shape: The shape in which the axes of `keep` are axes of w. A stacked
-            kernel of gates has one more than the variable.
+        shape: The shape in which to see w. It differs from the variable's shape
+            if gates are stacked in it: they then have an axis of their own.
         keep: The axes of `shape` along which α varies.
-        add_alpha: A function of `shape` and `initializer` that creates the
-            variable of α.
+        add_alpha: A function with the arguments `shape` and `initializer` that
+            creates the variable of α.
     """
 
     _alive = weakref.WeakSet()
@@ -68,28 +72,27 @@ class BinaryWeight:
         return self.latent.constraint.constraint
 
     def value(self, dtype=None):
-        """ŵ in the given dtype; its gradient goes to the latent weight.
-
-        Within `blending`, a mean of w and ŵ.
-        """
-        alpha = ops.cast(self.alpha, dtype or self.latent.dtype)
-        alpha = align_scale(alpha, len(self.shape), self.keep)
-        w = ops.convert_to_tensor(self.latent)
-        binary = binarize(ops.reshape(w, self.shape), alpha)
-        binary = ops.reshape(binary, self.latent.shape)
-        share = (_shares.get() or {}).get(id(self))
-        if share is None:
-            return binary
-        rest = ops.stop_gradient(ops.cast(w, binary.dtype) - binary)
-        return binary + ops.cast(1 - share, binary.dtype) * rest
-
-    def refresh(self, curvature=None):
-        """Computes α anew from the latent weight as it is now.
+        """Returns ŵ. Its gradient goes to the latent weight unchanged.
 
         Args:
-            curvature: The diagonal of the Hessian up to a positive factor, of
-                the latent weight's shape: a tensor or an `Elementwise`. `None`
-                where it is not known.
+            dtype: The dtype of ŵ. Defaults to that of the latent weight.
+        """
+        dtype = dtype or self.latent.dtype
+        w = ops.convert_to_tensor(self.latent)
+        if id(self) in _full_precision.get():
+            return ops.cast(w, dtype)
+        alpha = ops.cast(self.alpha, dtype)
+        alpha = align_scale(alpha, len(self.shape), self.keep)
+        binary = binarize(ops.reshape(w, self.shape), alpha)
+        return ops.reshape(binary, self.latent.shape)
+
+    def refresh(self, curvature=None):
+        """Computes α again from the present latent weight.
+
+        Args:
+            curvature: The diagonal of the Hessian up to a positive factor, with
+                the shape of the latent weight: a tensor or an `Elementwise`.
+                `None` if it is not known.
         """
         self.alpha.assign(self._compute_scale(self.latent, curvature))
 
@@ -97,12 +100,70 @@ class BinaryWeight:
         """As `refresh`, for a w that an optimizer is about to assign."""
         if self.quantizer.needs_curvature:
             self._warn_once()
-        # A NaN among the weights has no sign. Where the scale does not depend
-        # on the weights, it would get lost; elsewhere this is the scale itself,
-        # computed once.
+        # A NaN has no sign. If the scale does not depend on the weights, a NaN
+        # among them would go unnoticed. For the other scales this is the same
+        # sum, computed once.
         nan_or_zero = 0 * bwn_scale(self._view(w), self.keep)
         scale = self._compute_scale(w, None)
         self.alpha.assign(scale + ops.cast(nan_or_zero, scale.dtype))
+
+    def check_alpha(self):
+        """Raises ValueError if α cannot be the scale of the latent weight.
+
+        The α of BWN and BinaryConnect must equal their formulas. LAB's is a
+        mean of |w| weighted by a curvature that only the optimizer knew, so it
+        must lie between the least and the greatest |w|. α gets out of date if
+        something other than an optimizer changes the latent weight.
+        """
+        if not self._alpha_fits():
+            raise ValueError(
+                f"The scale of '{self.latent.path}' is out of date: the latent "
+                "weight has changed since it was computed. Call "
+                "`keras_lab.refresh(model)`. Received: "
+                f"alpha={_to_numpy(self.alpha)}"
+            )
+
+    def repair(self):
+        """Computes α again if it cannot be the scale of the latent weight.
+
+        Called after loading, because the values may come from a layer with
+        another quantizer. An α that differs only by rounding stays as it is, so
+        that a training resumed from a file is exact to the bit.
+        """
+        if self._alpha_fits() and not self._alpha_is_binary_connects():
+            return
+        if self.quantizer.needs_curvature:
+            warnings.warn(
+                f"The scale that was loaded for '{self.latent.path}' does not "
+                "belong to this latent weight. It is replaced by mean|w|, "
+                "until the first step with `keras_lab.LABAdam`.",
+                stacklevel=2,
+            )
+        self.refresh()
+
+    def _alpha_fits(self):
+        w = self._view(self.latent)
+        if not np.all(np.isfinite(_to_numpy(w))):
+            return True  # There is no right scale for such a weight.
+        bounds = self.quantizer.scale_bounds(w, self.keep)
+        least, most = map(_to_numpy, bounds)
+        alpha, tolerance = _to_numpy(self.alpha), self._tolerance()
+        return np.all(
+            (alpha >= least * (1 - tolerance))
+            & (alpha <= most * (1 + tolerance))
+        )
+
+    def _alpha_is_binary_connects(self):
+        # It lies within LAB's bounds if a weight is 1, as clipped weights are.
+        if not self.quantizer.needs_curvature or np.any(
+            _to_numpy(self.alpha) != 1
+        ):
+            return False
+        mean = _to_numpy(bwn_scale(self._view(self.latent), self.keep))
+        return np.any(mean < 1 - self._tolerance())
+
+    def _tolerance(self):
+        return 1e-5 if self.latent.dtype in ("float32", "float64") else 0.02
 
     def _compute_scale(self, w, d):
         if isinstance(d, Elementwise):
@@ -113,21 +174,21 @@ class BinaryWeight:
         return ops.cast(scale, self.latent.dtype)
 
     def _view(self, x):
-        # Sums over many weights need more than the 8 or 11 bits of a half.
+        # A sum over many weights needs more precision than a half has.
         dtype = keras.backend.result_type(self.latent.dtype, "float32")
         return ops.reshape(ops.cast(x, dtype), self.shape)
 
     def _warn_once(self):
-        # Once for all the weights there are by now, not once a layer; a model
+        # Once for all weights that exist by now, not once per layer. A model
         # built later warns again.
         if self._serial_number <= BinaryWeight._warned_up_to:
             return
         BinaryWeight._warned_up_to = next(BinaryWeight._serial_numbers)
         warnings.warn(
-            f"The weight '{self.latent.path}' is to be binarized by the "
-            "loss-aware LAB quantizer, but its optimizer does not tell it the "
-            "curvature. The curvature is taken to be uniform, which is BWN: "
-            "alpha = mean|w|. Train with `keras_lab.LABAdam`, or say 'bwn'.",
+            f"The weight '{self.latent.path}' has the loss-aware LAB "
+            "quantizer, but this optimizer does not provide the curvature. "
+            "The curvature is assumed to be uniform, which is BWN: "
+            "alpha = mean|w|. Train with `keras_lab.LABAdam`, or use 'bwn'.",
             stacklevel=2,
         )
 
@@ -149,7 +210,7 @@ class RefreshScale(keras.constraints.Constraint):
 
 @contextlib.contextmanager
 def refreshed_by_optimizer():
-    """The optimizer that applies gradients in here refreshes α by itself."""
+    """Inside, the optimizer that applies gradients refreshes α itself."""
     token = _refreshed_by_optimizer.set(True)
     try:
         yield
@@ -158,25 +219,23 @@ def refreshed_by_optimizer():
 
 
 @contextlib.contextmanager
-def blending(weights, shares):
-    """The forward passes in here use (1 − share)·w + share·ŵ.
+def full_precision(weights):
+    """Inside, forward passes use the latent weight w of these weights, not ŵ.
 
-    Args:
-        weights: For which `BinaryWeight`s.
-        shares: Of each, a scalar in [0, 1]: a number, tensor or variable.
+    A compiled function keeps what held when it was traced.
     """
-    token = _shares.set(dict(zip(map(id, weights), shares)))
+    token = _full_precision.set(frozenset(map(id, weights)))
     try:
         yield
     finally:
-        _shares.reset(token)
+        _full_precision.reset(token)
 
 
 def keras_variables(variables):
-    """The variables, with Keras' own for each bare one of a latent weight.
+    """Returns Keras' own variable for each TensorFlow variable of a latent.
 
-    `tape.watched_variables()` gives bare TensorFlow variables, which know
-    neither constraint nor α.
+    `tape.watched_variables()` lists TensorFlow variables, which have neither a
+    constraint nor an α.
     """
     if all(isinstance(v, keras.Variable) for v in variables):
         return variables
@@ -185,32 +244,23 @@ def keras_variables(variables):
     return [latents.get(id(variable), variable) for variable in variables]
 
 
-def binary_weights(variables):
+def weight_of(variable):
+    """The `BinaryWeight` of a latent weight; `None` for other variables."""
+    constraint = getattr(variable, "constraint", None)
+    return constraint.weight if isinstance(constraint, RefreshScale) else None
+
+
+def weights_of(variables):
     """The `BinaryWeight` of each latent weight among the variables."""
-    constraints = [getattr(v, "constraint", None) for v in variables]
-    return [c.weight for c in constraints if isinstance(c, RefreshScale)]
+    weights = map(weight_of, variables)
+    return [weight for weight in weights if weight is not None]
 
 
-def weight_key(weight):
-    """What of a binary weight is the same once its model was loaded again."""
-    return "/".join(weight.latent.path.split("/")[-2:]), list(weight.shape)
+def repair_scales(variables):
+    """Repairs the α of each latent weight among the variables."""
+    for weight in weights_of(variables):
+        weight.repair()
 
 
-def newest_weights(keys):
-    """The newest binary weights of these keys, in this order.
-
-    A metric in a saved model knows its weights by their keys only. It is made
-    anew right after them.
-    """
-    unused = sorted(BinaryWeight._alive, key=lambda w: -w._serial_number)
-    found = []
-    for key in reversed(keys):
-        matching = [w for w in unused if list(weight_key(w)) == list(key)]
-        if not matching:
-            raise ValueError(
-                f"There is no binary weight '{key[0]}' of shape {key[1]}: is "
-                "its model built? Load it with `compile=False`, and compile it."
-            )
-        found.append(matching[0])
-        unused.remove(matching[0])
-    return found[::-1]
+def _to_numpy(x):
+    return ops.convert_to_numpy(ops.cast(x, "float64"))

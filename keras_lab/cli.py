@@ -154,8 +154,8 @@ def _inspect_tflite(arguments):
 
 
 def _inspect_keras(arguments):
-    from keras_lab.analysis import plots
-    from keras_lab.analysis.summary import summary
+    # This also registers the classes of keras_lab with Keras.
+    from keras_lab import plots, summary
     from keras_lab.files import load_model
 
     model = load_model(arguments.file)

@@ -12,12 +12,12 @@ __all__ = ["WeightClip"]
 class WeightClip(keras.constraints.Constraint):
     """Clips a latent weight to [−limit, limit] after each update.
 
-    A latent weight far beyond the others hardly ever changes its sign again.
-    The authors clip to [−1, 1] in every layer, and so do the binary layers
-    unless told otherwise.
+    A latent weight that is much larger than the others hardly ever changes its
+    sign again. The authors clip to [−1, 1] in every layer, and so do the binary
+    layers by default.
 
     Args:
-        limit: A positive float.
+        limit: A positive float. Defaults to `1.0`.
     """
 
     def __init__(self, limit=1.0):

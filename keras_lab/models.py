@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_lab import _tensorflow as backend
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 
 __all__ = ["LABModel"]
 
@@ -16,13 +16,14 @@ __all__ = ["LABModel"]
 class LABModel(keras.Model):
     """A `keras.Model` whose `train_step` is Algorithm 1, line by line.
 
-    Nothing needs it: a plain model with `LABAdam` follows the same trajectory
-    to the bit. It is there to be read, to be subclassed, and to log α.
+    You do not need it: a plain model with `LABAdam` trains the same, to the
+    bit. It is there to be read, to be subclassed, and to log α.
 
     Args:
         *args, **kwargs: As in `keras.Model`.
-        log_alpha: Boolean, whether the logs hold each layer's α, under names
-            like `dense_1/alpha`; of several α, their mean. Defaults to `False`.
+        log_alpha: Boolean, whether the logs contain each layer's α, under names
+            like `dense_1/alpha`. If a weight has several α, it is their mean.
+            Defaults to `False`.
 
     Example:
 
@@ -42,15 +43,15 @@ class LABModel(keras.Model):
     def train_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
 
-        # Lines 1-9. The α in use is a function of w^t and d^{t-1}: the
-        # optimizer left it so at the end of the last step.
+        # Lines 1-9. α is a function of w^t and d^{t-1}: the optimizer computed
+        # it at the end of the last step.
         with backend.gradient_tape() as tape:
             y_pred = self(x, training=True)
             loss = self.compute_loss(x, y, y_pred, sample_weight, training=True)
             self._track_loss(loss, x)
             loss = self.optimizer.scale_loss(loss)
 
-        # Lines 10-14 and 17: the gradient at ŵ, handed to w as it is.
+        # Lines 10-14 and 17: the gradient at ŵ, applied to w unchanged.
         weights = self.trainable_weights
         if not weights:
             warnings.warn(
@@ -59,18 +60,18 @@ class LABModel(keras.Model):
         gradients = tape.gradient(loss, weights)
 
         # Lines 15-25: moments, curvature, weights, learning rate; and line 3
-        # of the next step, so that α is true whenever somebody looks.
+        # of the next step, so that α is up to date between steps.
         self.optimizer.apply(gradients, weights)
 
         logs = self.compute_metrics(x, y, y_pred, sample_weight)
         if self.log_alpha:
-            for weight in binary_weights(self.variables):
+            for weight in weights_of(self.variables):
                 logs[weight.alpha.path] = ops.mean(weight.alpha)
         return logs
 
     def _track_loss(self, loss, x):
-        # Where and how Keras does it: TensorFlow's graph optimizer rounds
-        # differently otherwise.
+        # Exactly as in Keras: otherwise TensorFlow's graph optimizer rounds
+        # differently.
         if backend.replicas() > 1:
             loss = loss * backend.replicas()
         batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
@@ -84,10 +85,10 @@ class LABModel(keras.Model):
 
 @functools.cache
 def _functional_class(cls):
-    """The class of functional models of a subclass of `LABModel`.
+    """The functional variant of `LABModel` or of a subclass of it.
 
-    Left to itself, Keras would turn the class as a whole into a functional one,
-    and no model could be subclassed from it any more.
+    Keras would make the class itself functional, and then it could no longer be
+    subclassed.
     """
     tensor = keras.Input(())
     functional = type(keras.Model(tensor, tensor))

@@ -4,8 +4,8 @@ Read this next to Section 3 of "Loss-aware Binarization of Deep Networks" (Hou,
 Yao, Kwok, ICLR 2017). w is a latent weight, d ≻ 0 the diagonal of the
 approximate Hessian, α the scale, b = sign(w), and ŵ = α·b.
 
-`keep` names the axes of w along which α varies. It is empty for one α a tensor,
-the paper's choice.
+`keep` lists the axes of w along which α varies. It is empty for one α per
+tensor, as in the paper.
 """
 
 import math
@@ -27,12 +27,12 @@ __all__ = [
 
 
 def sign(x):
-    """+1 where x ≥ 0 and −1 elsewhere, so sign(0) = +1; a NaN stays a NaN."""
+    """+1 if x ≥ 0 and −1 otherwise, so sign(0) = +1; a NaN stays a NaN."""
     return ops.where(ops.equal(x, 0), ops.ones_like(x), ops.sign(x))
 
 
 class Elementwise(NamedTuple):
-    """function(argument), not computed yet, element by element."""
+    """The elementwise function(argument), not computed yet."""
 
     function: Callable
     argument: Any
@@ -46,19 +46,19 @@ def lab_scale(w, d, keep=()):
 
     Args:
         w: The latent weight.
-        d: The curvature, of the same shape: a tensor, or an `Elementwise`,
-            which spares the memory of the tensor.
+        d: The curvature, with the shape of w: a tensor, or an `Elementwise`,
+            which saves the memory of the tensor.
         keep: The axes along which α varies.
     """
     d = d if isinstance(d, Elementwise) else Elementwise(lambda x: x, d)
     above = _sum(lambda w, x: d.function(x) * ops.abs(w), (w, d.argument), keep)
-    # Other blocks than above: XLA shares what is the same, and would store all
-    # of d to share it.
+    # With a different number of blocks: XLA computes equal expressions once,
+    # and would store all of d to do so.
     return above / _sum(d.function, (d.argument,), keep, blocks=8)
 
 
 def bwn_scale(w, keep=()):
-    """α = ‖w‖₁ / n: the same curvature everywhere (Equation 2, Remark 3.1)."""
+    """α = ‖w‖₁ / n: the curvature is uniform (Equation 2, Remark 3.1)."""
     count = math.prod(w.shape) // math.prod(w.shape[axis] for axis in keep)
     return _sum(ops.abs, (w,), keep) / count
 
@@ -69,7 +69,7 @@ def binary_connect_scale(w, keep=()):
 
 
 def align_scale(alpha, rank, keep=()):
-    """α with an axis of length one wherever it does not vary, to meet w."""
+    """α with axes of length one added, so that it broadcasts against w."""
     shape = [1] * rank
     for axis, length in zip(keep, alpha.shape):
         shape[axis] = length
@@ -95,7 +95,7 @@ def binarize(w, alpha):
 
 @ops.custom_gradient
 def sign_activation(x):
-    """sign(x), whose gradient passes where |x| ≤ 1 (Hubara et al., 2016)."""
+    """sign(x); the gradient passes if |x| ≤ 1 (Hubara et al., 2016)."""
 
     def gradient(*args, upstream=None):
         if upstream is None:
@@ -109,8 +109,8 @@ def sign_activation(x):
 def _sum(function, tensors, keep, blocks=16):
     """Σ function(*tensors) over all axes but `keep`.
 
-    Adds up blocks of the first axis before it sums what is left of them. XLA on
-    a CPU would store function(*tensors) and then reduce it slowly; block by
+    Adds up blocks of the first axis, then sums the entries of that total. XLA
+    on a CPU would store function(*tensors) and then reduce it slowly; block by
     block it is one pass over the arguments, several times faster.
     """
     if not keep:

@@ -1,4 +1,4 @@
-"""Adam as in Algorithm 1, which knows the curvature and keeps α true."""
+"""Adam as in Algorithm 1: it knows the curvature and keeps α up to date."""
 
 import math
 import numbers
@@ -9,50 +9,50 @@ from keras import ops
 
 from keras_lab import _tensorflow as backend
 from keras_lab.binary_weight import (
-    binary_weights,
     keras_variables,
     refreshed_by_optimizer,
+    weight_of,
+    weights_of,
 )
 from keras_lab.ops import Elementwise
 
-__all__ = ["LABAdam"]
+__all__ = ["LABAdam", "refresh"]
 
 
 @keras.saving.register_keras_serializable(package="keras_lab")
 class LABAdam(keras.optimizers.Adam):
-    """The Adam of Algorithm 1: it also gives every binary weight its scale α.
+    """Adam as in Algorithm 1, which also updates the scale α of binary weights.
 
     For each trainable variable, with bias-corrected moments m̂ and v̂,
 
         d = (ε + √v̂) / η,        w ← w − m̂ ⊘ d.
 
-    After the update and after the constraints it sets the scale of each latent
-    weight to α = ‖d ⊙ w‖₁ / ‖d‖₁, so the next forward pass uses w^t and
-    d^{t−1}, the paper's order. Before the first step there is no second moment
-    and α = mean|w|.
+    After the update and the constraints it sets the scale of each latent weight
+    to α = ‖d ⊙ w‖₁ / ‖d‖₁. So the next forward pass uses w^t and d^{t−1}, as in
+    the paper. Before the first step there is no second moment, and α = mean|w|.
 
     Keras' own `Adam` adds ε to √v before the bias correction, and its ε is
-    1e-7. Here it is added after, as in the paper. The authors' code adds 1e-8
-    to the uncorrected √v; the two agree but for the weight of ε in the first
-    few thousand steps.
+    1e-7. Here ε is added after it, as in the paper. The authors' code adds 1e-8
+    to the uncorrected √v; the two differ only in the weight of ε during the
+    first few thousand steps.
 
-    A gradient entry that is not finite counts as zero: it would turn the
-    weight, its moments and α into NaN for good. The loss in the logs still
-    shows it.
+    A gradient entry whose square is not finite counts as zero, because it would
+    turn the weight, its moments and α into NaN for good. The loss in the logs
+    still shows the problem.
 
-    What the options mean for α:
+    How the options affect α:
 
-    - `clipnorm`, `clipvalue`, `global_clipnorm`, `loss_scale_factor` act on the
-      gradient before the moments: d is the curvature of what is applied.
+    - `clipnorm`, `clipvalue`, `global_clipnorm`, `loss_scale_factor` change the
+      gradient before the moments, so d is the curvature of what is applied.
     - `weight_decay` shrinks the latent weight; α is that of the shrunk weight.
-    - `learning_rate` of any kind: it cancels in α.
+    - `learning_rate`: α does not depend on it.
     - `gradient_accumulation_steps`: α changes when the weights do.
-    - `amsgrad`: d uses the maximum of the second moments, as the update does.
-    - `use_ema`: α follows the weights in use. When Keras overwrites them with
-      their averages (every `ema_overwrite_frequency` steps, or at the end of
-      `fit`) α is that of the averages. `keras.callbacks.SwapEMAWeights` tells
-      nobody: α stays that of the weights before the swap.
-    - Under the policy `mixed_float16` Keras wraps the optimizer: it is then
+    - `amsgrad`: d uses the maximum of the second moments, like the update.
+    - `use_ema`: α belongs to the weights in use. When Keras overwrites them
+      with their averages (every `ema_overwrite_frequency` steps, or at the end
+      of `fit`), α is that of the averages. After a swap by
+      `keras.callbacks.SwapEMAWeights`, call `keras_lab.refresh(model)`.
+    - Under the policy `mixed_float16` Keras wraps the optimizer, which is then
       `model.optimizer.inner_optimizer`.
 
     Args:
@@ -95,8 +95,11 @@ class LABAdam(keras.optimizers.Adam):
             amsgrad=amsgrad,
             **kwargs,
         )
+        self._weights = []
 
     def build(self, var_list):
+        if self.built:
+            return
         for variable in var_list:
             if variable.dtype == "float16":
                 raise ValueError(
@@ -105,32 +108,46 @@ class LABAdam(keras.optimizers.Adam):
                     "keeps variables in float32. "
                     f"Received: {variable.path} of dtype {variable.dtype}"
                 )
-        super().build(var_list)
+        # Adam's own `build` keeps the moments in private attributes.
+        super(keras.optimizers.Adam, self).build(var_list)
+        self.momentums, self.velocities = self.add_optimizer_variables(
+            var_list, ["momentum", "velocity"]
+        )
+        self.max_velocities = []
+        if self.amsgrad:
+            self.max_velocities = self.add_optimizer_variables(
+                var_list, "velocity_hat"
+            )
+        self._weights = [weight_of(variable) for variable in var_list]
 
     def velocity(self, variable):
-        """The second moment v of a variable, before the bias correction.
+        """Returns the second moment v of a variable, without bias correction.
 
-        With `amsgrad`, its maximum so far. A variable of the optimizer, not a
-        copy.
+        With `amsgrad`, its maximum so far. It is a variable of the optimizer,
+        not a copy. Raises ValueError if the optimizer does not train
+        `variable`.
         """
         if not self.built:
             raise ValueError(
-                "The optimizer has no moments yet: call `build(variables)`, or "
+                "The optimizer has no moments yet. Call `build(variables)`, or "
                 "take a step."
             )
-        self._check_variables_are_known([variable])
-        index = self._get_variable_index(variable)
-        return (self._velocity_hats if self.amsgrad else self._velocities)[
-            index
-        ]
+        velocities = self.max_velocities or self.velocities
+        try:
+            return velocities[self._get_variable_index(variable)]
+        except KeyError:
+            raise ValueError(
+                "The optimizer does not train this variable. "
+                f"Received: variable={variable}"
+            ) from None
 
     def curvature(self, variable, learning_rate=None):
-        """d = (ε + √v̂) / η, with the moments of now.
+        """Returns d = (ε + √v̂) / η with the present moments.
 
         Args:
             variable: A variable that the optimizer trains.
-            learning_rate: η; that of now, unless given. At a rate of zero d is
-                infinite; 1 gives the same d but for a factor.
+            learning_rate: η. Defaults to the present learning rate. At zero d
+                is infinite; at 1 it is the same up to a factor.
         """
         v = self.velocity(variable)
         direction = self._curvature_direction(v)
@@ -143,7 +160,7 @@ class LABAdam(keras.optimizers.Adam):
     def update_step(self, gradient, variable, learning_rate):
         dtype = keras.backend.standardize_dtype(variable.dtype)
         index = self._get_variable_index(variable)
-        m, v = self._momentums[index], self._velocities[index]
+        m, v = self.momentums[index], self.velocities[index]
         g = _finite(ops.cast(backend.dense(gradient), dtype))
 
         step = self.iterations + 1
@@ -152,8 +169,8 @@ class LABAdam(keras.optimizers.Adam):
         rate = ops.cast(rate / _unbias(self.beta_1, step, dtype), dtype)
         epsilon = ops.cast(self.epsilon * correction, dtype)
 
-        # TensorFlow's own kernel of AMSGrad is unknown to XLA, and in a half
-        # 0.999 is one.
+        # XLA does not have TensorFlow's AMSGrad kernel, and in half precision
+        # 0.999 is 1.
         if not self.amsgrad and dtype in ("float32", "float64"):
             betas = (self.beta_1, self.beta_2)
             backend.adam_update(variable, m, v, g, rate, betas, epsilon)
@@ -161,43 +178,44 @@ class LABAdam(keras.optimizers.Adam):
         self.assign_add(m, (g - m) * (1 - self.beta_1))
         self.assign_add(v, (ops.square(g) - v) * (1 - self.beta_2))
         if self.amsgrad:
-            v_max = self._velocity_hats[index]
+            v_max = self.max_velocities[index]
             self.assign(v_max, ops.maximum(v_max, v))
             v = v_max
         self.assign_sub(variable, rate * m / (ops.sqrt(v) + epsilon))
 
     def apply(self, grads, trainable_variables=None):
-        grads = list(grads)
+        grads, weights = list(grads), self._weights
         if trainable_variables is not None:
             trainable_variables = keras_variables(list(trainable_variables))
+            weights = [weight_of(variable) for variable in trainable_variables]
         with refreshed_by_optimizer():
             super().apply(grads, trainable_variables)
-        variables = trainable_variables or self._trainable_variables
-        self._refresh_scales(
-            [v for g, v in zip(grads, variables) if g is not None]
-        )
+        for gradient, weight in zip(grads, weights):
+            if gradient is not None and weight is not None:
+                self._refresh(weight)
 
     def finalize_variable_values(self, var_list):
         super().finalize_variable_values(var_list)
         if self.use_ema:
-            self._refresh_scales(var_list)
+            for weight in weights_of(var_list):
+                self._refresh(weight)
 
     def stateless_apply(self, optimizer_variables, grads, trainable_variables):
         raise NotImplementedError(
-            "`LABAdam` updates the scale of each binary weight, which is "
-            "neither an optimizer variable nor a trainable one: it has no "
-            "stateless form."
+            "`LABAdam` has no stateless form: it updates the scale of each "
+            "binary weight, which is neither an optimizer variable nor a "
+            "trainable one."
         )
 
-    def _refresh_scales(self, variables):
-        for weight in binary_weights(variables):
-            v = self.velocity(weight.latent)
-            weight.refresh(self._curvature_direction(v))
+    def _refresh(self, weight):
+        v = self.velocity(weight.latent)
+        weight.refresh(self._curvature_direction(v))
 
     def _curvature_direction(self, v):
-        """√v + ε√(1−β₂ᵗ): d but for the factor η√(1−β₂ᵗ), which α cancels.
+        """√v + ε√(1−β₂ᵗ): d without the factor 1/(η√(1−β₂ᵗ)).
 
-        Unlike d it exists at a learning rate of zero.
+        α does not depend on that factor, and without it a learning rate of zero
+        is no problem.
         """
         epsilon = self.epsilon * self._correction(self.iterations, v.dtype)
         return Elementwise(
@@ -205,15 +223,47 @@ class LABAdam(keras.optimizers.Adam):
         )
 
     def _correction(self, step, dtype):
-        """√(1−β₂ᵗ), and 1 at t = 0, where v = v̂ = 0."""
+        """√(1−β₂ᵗ), but 1 at t = 0, when v = v̂ = 0."""
         unbias = _unbias(self.beta_2, step, dtype)
         return ops.where(ops.equal(step, 0), 1.0, ops.sqrt(unbias))
 
 
-def _unbias(beta, step, dtype):
-    """1 − βᵗ without the cancellation that costs float32 five digits.
+def refresh(model: keras.Layer) -> None:
+    """Computes the scale α of every binary weight of a model again.
 
-    Of β as a kernel in this dtype has it, and at least in float32.
+    Call it after you have changed latent weights by hand. If the model is
+    compiled with a `LABAdam` that has taken steps, α uses its curvature.
+    Otherwise the curvature of a LAB weight is assumed to be uniform:
+    α = mean|w|.
+
+    Args:
+        model: A Keras model or layer that is built.
+
+    Example:
+
+    >>> model.layers[0].kernel.assign(new_kernel)
+    >>> keras_lab.refresh(model)
+    """
+    if not isinstance(model, keras.Layer):
+        raise TypeError(
+            "`model` must be a Keras model or layer. "
+            f"Received: model={model!r} of type {type(model).__name__}"
+        )
+    optimizer = getattr(model, "optimizer", None)
+    # The wrapper that scales losses under the policy `mixed_float16`.
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    trained = getattr(optimizer, "_weights", [])
+    for weight in weights_of(model.weights):
+        if any(weight is other for other in trained):
+            optimizer._refresh(weight)
+        else:
+            weight.refresh()
+
+
+def _unbias(beta, step, dtype):
+    """1 − βᵗ, without the cancellation that costs float32 five digits.
+
+    β is rounded as a kernel in this dtype rounds it, at least to float32.
     """
     dtype = keras.backend.result_type(dtype, "float32")
     log_beta = math.log(max(float(np.dtype(dtype).type(beta)), 1e-30))
@@ -224,14 +274,10 @@ def _finite(g):
     """The gradient, with zeros where its square is not finite."""
 
     def masked():
-        return ops.where(_squares_are_finite(g), g, ops.zeros_like(g))
+        return ops.where(ops.isfinite(ops.square(g)), g, ops.zeros_like(g))
 
     if backend.is_compiling():
-        # Part of the update then, and free.
+        # XLA makes it part of the update, at no cost.
         return masked()
-    # Looking at every entry costs more than the sum that tells whether to.
-    return ops.cond(_squares_are_finite(ops.sum(g)), lambda: g, masked)
-
-
-def _squares_are_finite(x):
-    return ops.isfinite(ops.square(x))
+    # Checking every entry costs more than the one sum that says whether to.
+    return ops.cond(ops.isfinite(backend.sum_of_squares(g)), lambda: g, masked)

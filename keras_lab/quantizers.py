@@ -1,8 +1,8 @@
 """Which scale a latent weight gets, and how inputs are binarized.
 
-A kernel quantizer chooses α for ŵ = α·sign(w); an input quantizer maps the
-inputs of a layer. Both are small serializable objects, so that a layer's config
-names them and a saved model brings them back.
+A kernel quantizer chooses α for ŵ = α·sign(w); an input quantizer is applied to
+the inputs of a layer. Both are small serializable objects that are saved in the
+layer's config.
 """
 
 import keras
@@ -18,8 +18,9 @@ class KernelQuantizer:
     """Chooses the scale α of a binary weight ŵ = α·sign(w).
 
     Args:
-        scale: `"tensor"` for one α a weight tensor, the paper's choice, or
-            `"channel"` for one α an output channel, by the same formula.
+        scale: `"tensor"` for one α per weight tensor, as in the paper, or
+            `"channel"` for one α per output channel, by the same formula.
+            Defaults to `"tensor"`.
     """
 
     needs_curvature = False
@@ -33,15 +34,26 @@ class KernelQuantizer:
         self.scale = scale
 
     def compute_scale(self, w, d=None, keep=()):
-        """α for the latent weight w.
+        """Returns α for the latent weight w.
 
         Args:
             w: The latent weight.
             d: Its curvature, a tensor of the same shape or a
-                `keras_lab.ops.Elementwise`; `None` where it is not known.
+                `keras_lab.ops.Elementwise`; `None` if it is not known.
             keep: The axes of w along which α varies.
         """
         raise NotImplementedError
+
+    def scale_bounds(self, w, keep=()):
+        """Returns the least and the greatest α that w can have.
+
+        Without curvature there is only one. With it, a subclass says which
+        values of α are possible for any curvature.
+        """
+        if self.needs_curvature:
+            return 0.0, float("inf")
+        scale = self.compute_scale(w, None, keep)
+        return scale, scale
 
     def get_config(self):
         return {"scale": self.scale}
@@ -50,13 +62,16 @@ class KernelQuantizer:
     def from_config(cls, config):
         return cls(**config)
 
+    def __repr__(self):
+        return _repr(self)
+
 
 @register
 class LAB(KernelQuantizer):
     """Loss-aware binarization: α = ‖d ⊙ w‖₁ / ‖d‖₁ (Proposition 3.1).
 
-    The curvature d comes from `keras_lab.LABAdam`. Without one it is taken to
-    be uniform, and LAB is BWN (Remark 3.1).
+    The curvature d comes from `keras_lab.LABAdam`. Without it d is assumed to
+    be uniform, and LAB is the same as BWN (Remark 3.1).
 
     Args:
         scale: `"tensor"` or `"channel"`, see `KernelQuantizer`.
@@ -68,6 +83,11 @@ class LAB(KernelQuantizer):
         if d is None:
             return ops.bwn_scale(w, keep)
         return ops.lab_scale(w, d, keep)
+
+    def scale_bounds(self, w, keep=()):
+        w = keras.ops.abs(w)
+        axes = [axis for axis in range(len(w.shape)) if axis not in keep]
+        return keras.ops.min(w, axes), keras.ops.max(w, axes)
 
 
 @register
@@ -108,15 +128,18 @@ class SignActivation:
     def from_config(cls, config):
         return cls(**config)
 
+    def __repr__(self):
+        return _repr(self)
+
 
 def get_kernel_quantizer(identifier):
-    """The kernel quantizer that a layer's argument means."""
+    """The kernel quantizer for a layer's `kernel_quantizer` argument."""
     known = {"lab": LAB, "bwn": BWN, "binary_connect": BinaryConnect}
     return _get("kernel_quantizer", identifier, known, KernelQuantizer)
 
 
 def get_input_quantizer(identifier):
-    """The input quantizer that a layer's argument means."""
+    """The input quantizer for a layer's `input_quantizer` argument."""
     return _get(
         "input_quantizer", identifier, {"sign": SignActivation}, SignActivation
     )
@@ -135,3 +158,9 @@ def _get(argument, identifier, known, base):
         f"`keras_lab.quantizers.{base.__name__}` object. "
         f"Received: {argument}={identifier!r}"
     )
+
+
+def _repr(quantizer):
+    arguments = quantizer.get_config().items()
+    arguments = ", ".join(f"{name}={value!r}" for name, value in arguments)
+    return f"{type(quantizer).__name__}({arguments})"

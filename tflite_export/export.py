@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 import keras_lab
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from keras_lab.files import check_target, replacing
 from tflite_export.convert import convert
 from tflite_export.errors import ConversionError, ValidationError
@@ -122,7 +122,7 @@ def trained_kernels(model: keras.Model) -> list[Kernel]:
             np.where(weight.latent.numpy() >= 0, np.int8(1), np.int8(-1)),
             weight.alpha.numpy().astype(np.float32),
         )
-        for weight in binary_weights(model.weights)
+        for weight in weights_of(model.weights)
     ]
 
 

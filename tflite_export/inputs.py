@@ -5,7 +5,7 @@ import numbers
 import keras
 import numpy as np
 
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from keras_lab.checks import nothing_binary
 from keras_lab.convert import rebuild as rebuilding
 from tflite_export.errors import (
@@ -37,7 +37,7 @@ def check_model(model) -> None:
         )
     if not any(map(_may_be_binary, model.weights)):
         raise NothingBinaryError(nothing_binary(model))
-    for weight in binary_weights(model.weights):
+    for weight in weights_of(model.weights):
         for variable in (weight.latent, weight.alpha):
             if not np.all(np.isfinite(variable.numpy())):
                 raise ValidationError(
@@ -52,7 +52,7 @@ def _may_be_binary(weight):
 
     A frozen kernel has one magnitude, or one for each index of an axis.
     """
-    if binary_weights([weight]):
+    if weights_of([weight]):
         return True
     if len(weight.shape) < 2:
         return False

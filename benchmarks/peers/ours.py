@@ -10,7 +10,7 @@ import keras_lab
 from benchmarks import networks, train_step
 from benchmarks.peers import shared
 from benchmarks.workers import serve
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from tflite_export import export_tflite
 from tflite_export.validate import make_interpreter
 
@@ -97,7 +97,7 @@ def count(network, sizes):
     Of a batch norm these are two numbers a channel, a scale and an offset.
     """
     model = paper_network(network, sizes)
-    binary = binary_weights(model.weights)
+    binary = weights_of(model.weights)
     latent = {id(weight.latent) for weight in binary}
     return {
         "binary_weights": sum(int(np.prod(w.latent.shape)) for w in binary),

@@ -25,7 +25,7 @@ from examples.paper.schemes import SCHEMES
 from examples.paper.selection import select
 from examples.records import environment
 from keras_lab.analysis.names import named_parts
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 
 EVALUATION_BATCH = 500
 
@@ -150,7 +150,7 @@ def _run(plan, data_folder, path, jit_compile, log):
         result["selected"] = select(result["history"], recipe.task.measure)
         result["alpha"] = {
             weight.alpha.path: weight.alpha.numpy().tolist()
-            for weight in binary_weights(model.variables)
+            for weight in weights_of(model.variables)
         }
         gradient = recurrent_gradient(model, parts["validation"])
         if gradient:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import keras
 
 from keras_lab.analysis.measurements import QUANTITIES
-from keras_lab.binary_weight import BinaryWeight, binary_weights
+from keras_lab.binary_weight import BinaryWeight, weights_of
 
 __all__ = ["Part", "leaf_layers", "named_parts", "parse_quantity"]
 
@@ -125,9 +125,9 @@ def named_parts(model: keras.Model) -> list[Part]:
             named[key] = (weight, layer + extra)
 
     for name, layer in leaf_layers(model).items():
-        for weight in binary_weights(layer.weights):
+        for weight in weights_of(layer.weights):
             add(weight, "/".join([name, *_inner_scopes(weight, layer.name)]))
-    for weight in binary_weights(model.weights):
+    for weight in weights_of(model.weights):
         add(weight, weight.latent.path.rpartition("/")[0] or model.name)
     return [
         Part(weight, layer, gate)

@@ -10,7 +10,7 @@ import numpy as np
 from keras_lab.analysis.macs import Call, calls, products
 from keras_lab.analysis.names import leaf_layers
 from keras_lab.analysis.summary_table import render
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from keras_lab.checks import check_is_model, no_weights_yet, nothing_binary
 from keras_lab.exporting import rehearse_export
 
@@ -77,7 +77,7 @@ def _describe(model, exported):
     if unbuilt:
         notes.append(f"Not built yet, so without weights: {', '.join(unbuilt)}")
     report = None
-    if not binary_weights(model.weights):
+    if not weights_of(model.weights):
         notes.append(nothing_binary(model))
     elif exported:
         report, problems = _export(model)
@@ -123,7 +123,7 @@ class _Entry:
 
     @property
     def binary(self):
-        return binary_weights(self.weights)
+        return weights_of(self.weights)
 
     @property
     def other(self):
@@ -194,7 +194,7 @@ def _macs(entry):
     if None in lists or any(part.macs is None for part in parts):
         return {**dict.fromkeys(MACS), "open": False}
     # Not only its own weights: a shared one is multiplied here all the same.
-    latents = {id(w.latent) for w in binary_weights(entry.layer.weights)}
+    latents = {id(w.latent) for w in weights_of(entry.layer.weights)}
     binary = [part for part in parts if id(part.kernel) in latents]
     binary_macs = sum(part.macs for part in binary)
     return {
@@ -236,7 +236,7 @@ def _stored_bytes(model, report):
     for row in report.layers:
         if row.kind == "binary":
             in_path[row.layer] += row.bytes
-    weights = binary_weights(model.weights)
+    weights = weights_of(model.weights)
     for weight in weights:
         weights_of_path[weight.latent.path] += _size([weight.latent])
 

@@ -7,7 +7,7 @@ import warnings
 import keras
 
 from keras_lab.analysis.names import leaf_layers
-from keras_lab.binary_weight import binary_weights, blending
+from keras_lab.binary_weight import full_precision, weights_of
 
 __all__ = ["ProgressiveBinarization"]
 
@@ -20,13 +20,9 @@ class ProgressiveBinarization(keras.callbacks.Callback):
         λ = 1/(n+1), 2/(n+1), …, n/(n+1)
 
     of the layers is binary, the first ones of the model first, each with all of
-    its weights; the others compute with w. From then on all use ŵ. Or else all
-    layers compute with (1 − λ)·w + λ·ŵ. Gradients, the optimizer and α are as
-    ever. Everything but a training step always uses ŵ: validation, `predict`, a
-    saved or exported model are those of the binary network.
-
-    Layer by layer is the default because it was measured to help, over three
-    seeds; the blend, at one, was not (`results/finetune`).
+    its weights; the others compute with w. From then on all use ŵ. Gradients,
+    the optimizer and α are the same as always. Everything but a training step
+    uses ŵ: validation, `predict`, a saved or exported model.
 
     λ depends on the number of the epoch alone, so a training that is resumed
     with `initial_epoch` goes on as it would have.
@@ -34,8 +30,6 @@ class ProgressiveBinarization(keras.callbacks.Callback):
     Args:
         epochs: n, over how many epochs λ grows. 0 is without effect. A training
             that ends before λ is 1 gives a warning.
-        by: `"layer"` for layer by layer, or `"share"` for a blend. Defaults to
-            `"layer"`.
 
     Example:
 
@@ -44,7 +38,7 @@ class ProgressiveBinarization(keras.callbacks.Callback):
     >>> model.fit(x, y, epochs=20, callbacks=[gently])
     """
 
-    def __init__(self, epochs, by="layer"):
+    def __init__(self, epochs):
         super().__init__()
         whole = isinstance(epochs, numbers.Integral) and epochs >= 0
         if isinstance(epochs, bool) or not whole:
@@ -52,12 +46,7 @@ class ProgressiveBinarization(keras.callbacks.Callback):
                 "`epochs` must be a whole number, at least 0. "
                 f"Received: epochs={epochs!r}"
             )
-        if by not in ("layer", "share"):
-            raise ValueError(
-                f"`by` must be 'layer' or 'share'. Received: by={by!r}"
-            )
         self.epochs = int(epochs)
-        self.by = by
 
     def on_train_begin(self, logs=None):
         weights, self._layers = _by_layer(self.model)
@@ -67,21 +56,19 @@ class ProgressiveBinarization(keras.callbacks.Callback):
                 "there is nothing to make progress with.",
                 stacklevel=2,
             )
-        self.shares = [
-            keras.Variable(1.0, trainable=False, autocast=False, name="share")
-            for _ in weights
-        ]
+        self._weights = weights
+        self.shares = [1.0] * len(weights)
         self._done = 1.0
-        self._install(weights)
+        self._install()
 
     def on_epoch_begin(self, epoch, logs=None):
         self._done = min(1.0, (epoch + 1) / (self.epochs + 1))
         count = len(set(self._layers))
-        for layer, share in zip(self._layers, self.shares):
-            if self.by == "layer":
-                share.assign(float(layer < self._done * count))
-            else:
-                share.assign(self._done)
+        shares = [float(layer < self._done * count) for layer in self._layers]
+        if shares != self.shares:
+            _restore(self.model)
+            self.shares = shares
+            self._install()
 
     def on_train_end(self, logs=None):
         _restore(self.model)
@@ -94,8 +81,8 @@ class ProgressiveBinarization(keras.callbacks.Callback):
                 stacklevel=2,
             )
 
-    def _install(self, weights):
-        """Has the training steps of this `fit` blend, and no others.
+    def _install(self):
+        """Changes the training steps of this `fit`, and no others.
 
         A `fit` may die anywhere, and then no callback hears of it. But each
         training, be it `fit` or `train_on_batch`, first asks the model to make
@@ -103,9 +90,11 @@ class ProgressiveBinarization(keras.callbacks.Callback):
         """
         model = self.model
         step = model.train_step
+        pairs = zip(self._weights, self.shares)
+        latent = [weight for weight, share in pairs if not share]
 
         def train_step(*args, **kwargs):
-            with blending(weights, self.shares):
+            with full_precision(latent):
                 return step(*args, **kwargs)
 
         # Keras looks the step up where it makes the function or, depending on
@@ -148,14 +137,14 @@ def _attribute(model, name, value):
 
 def _by_layer(model):
     """The binary weights to train, and the number of the layer of each."""
-    wanted = {id(w): w for w in binary_weights(model.trainable_variables)}
+    wanted = {id(w): w for w in weights_of(model.trainable_variables)}
     weights, layers = [], []
     # A weight of the model itself counts as a layer.
     own = [[variable] for variable in model.trainable_variables]
     inner = [layer.weights for layer in leaf_layers(model).values()]
     number = 0
     for variables in [*inner, *own]:
-        found = [w for w in binary_weights(variables) if id(w) in wanted]
+        found = [w for w in weights_of(variables) if id(w) in wanted]
         for weight in found:
             del wanted[id(weight)]
         weights += found

@@ -14,7 +14,7 @@ import numpy as np
 
 import keras_lab.layers
 from keras_lab.analysis.names import leaf_layers
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from keras_lab.constraints import WeightClip
 from keras_lab.convert.graph import first_and_last
 from keras_lab.convert.rebuild import (
@@ -26,7 +26,7 @@ from keras_lab.convert.rebuild import (
     without_alphas,
 )
 from keras_lab.layers.base import BinaryLayer
-from keras_lab.layers.recurrent import BinaryRNN
+from keras_lab.layers.recurrent import BinaryRecurrent
 from keras_lab.layers.recurrent_cells import BinaryCell
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
@@ -231,7 +231,7 @@ class _Binarizer(Rebuilder):
         values = [(weight.name, weight.numpy()) for weight in layer.weights]
         if id(layer) in self.chosen:
             assign(new, without_alphas(new.weights), values)
-            for weight in binary_weights(new.weights):
+            for weight in weights_of(new.weights):
                 weight.refresh()
         else:
             # Of a layer that is binary already, α among them.
@@ -262,7 +262,7 @@ class _Binarizer(Rebuilder):
 
 
 def _constraints_of(cls):
-    return (cls._cell if issubclass(cls, BinaryRNN) else cls)._constraints
+    return (cls._cell if issubclass(cls, BinaryRecurrent) else cls)._constraints
 
 
 def _clip(layer):
@@ -331,7 +331,7 @@ def _why_not(layer):
 
 
 def _is_binary(layer):
-    return isinstance(layer, (BinaryLayer, BinaryRNN, BinaryCell))
+    return isinstance(layer, (BinaryLayer, BinaryRecurrent, BinaryCell))
 
 
 def _takes_integers(layer):

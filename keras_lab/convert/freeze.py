@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from keras_lab.convert.rebuild import (
     Rebuilder,
     assign,
@@ -16,7 +16,7 @@ from keras_lab.convert.rebuild import (
     without_alphas,
 )
 from keras_lab.layers.base import BinaryLayer
-from keras_lab.layers.recurrent import BinaryRNN
+from keras_lab.layers.recurrent import BinaryRecurrent, BinaryRNN
 from keras_lab.layers.recurrent_cells import BinaryCell
 
 __all__ = ["freeze"]
@@ -76,9 +76,9 @@ class _Freezer(Rebuilder):
         return config
 
     def set_weights(self, layer, new):
-        binary = {id(w.latent): w for w in binary_weights(layer.weights)}
+        binary = {id(w.latent): w for w in weights_of(layer.weights)}
         # Those that no config knows of: the layer makes them itself.
-        kept = {id(w.latent): w for w in binary_weights(new.weights)}
+        kept = {id(w.latent): w for w in weights_of(new.weights)}
         if kept and self.strict:
             raise ValueError(
                 f"Layer '{layer.name}' makes layers of keras_lab that its "
@@ -118,8 +118,10 @@ def _plain(node):
         return node
     if name.startswith(PACKAGE):
         cls = keras.saving.get_registered_object(name)
-        if issubclass(cls, (BinaryCell, BinaryRNN)):
+        if issubclass(cls, (BinaryCell, BinaryRecurrent)):
             return _plain_recurrent(node, config, cls)
+        if issubclass(cls, BinaryRNN):
+            _use_keras_class(node, cls)
         if issubclass(cls, BinaryLayer):
             del config["kernel_quantizer"]
             _use_keras_class(node, cls)
@@ -136,7 +138,7 @@ def _plain_recurrent(node, config, cls):
     if signs or (one_hot is not None and issubclass(cls, BinaryCell)):
         config["kernel_quantizer"] = None
         return node
-    for name in BinaryRNN._cell_options:
+    for name in BinaryRecurrent._cell_options:
         del config[name]
     _use_keras_class(node, cls)
     return node if one_hot is None else _after_one_hot(node, one_hot)

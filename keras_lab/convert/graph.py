@@ -1,12 +1,268 @@
-"""Which layers of a model come first, and which last, on each path."""
+"""The layers of a model, each under one unique path, and their calls.
 
+Keras' own paths are not unique: two models inside a model may each have a layer
+`dense`. Here a path has the names of all models and layers around a layer.
+"""
+
+import dataclasses
+import functools
 from collections.abc import Callable
 
 import keras
 
-from keras_lab.convert.rebuild import is_made_of_layers
+from keras_lab.binary_weight import BinaryWeight, weights_of
 
-__all__ = ["first_and_last"]
+__all__ = [
+    "Call",
+    "Graph",
+    "binary_weights",
+    "first_and_last",
+    "is_functional",
+    "is_keras_class",
+    "leaf_calls",
+    "leaf_layers",
+    "trace",
+    "walk",
+]
+
+
+def walk(
+    model: keras.Layer, enter: Callable[[keras.Layer], bool] | None = None
+) -> dict[str, keras.Layer]:
+    """Every layer inside a model, by its unique path.
+
+    The layers inside models, wrappers, cells and custom layers are included,
+    also those in lists and dicts. A layer that is used several times appears
+    once, under the first of its paths. If two layers have the same name in the
+    same place, the second one gets a number.
+
+    Args:
+        model: A model, or any other layer. It is not part of the result.
+        enter: Whether to look inside a layer. Defaults to `None`: always.
+
+    Returns:
+        A dict from paths such as `"encoder/dense_1"` to layers, in the order
+        of `model.layers`. A layer comes before the layers inside it.
+
+    Example:
+
+    >>> for path, layer in keras_lab.walk(model).items():
+    ...     print(path, type(layer).__name__)
+    """
+    layers, seen = {}, {id(model)}
+
+    def visit(layer, prefix):
+        for inner in _sublayers(layer):
+            if id(inner) in seen:
+                continue
+            seen.add(id(inner))
+            path = _unused(prefix + inner.name, layers)
+            layers[path] = inner
+            if enter is None or enter(inner):
+                visit(inner, f"{path}/")
+
+    visit(model, "")
+    return layers
+
+
+def leaf_layers(
+    model: keras.Model, is_container: Callable | None = None
+) -> dict[str, keras.Layer]:
+    """The layers of a model by path; models inside it give theirs instead.
+
+    Args:
+        model: The model.
+        is_container: Which layers give the layers inside them instead of
+            themselves. Defaults to all models.
+    """
+    is_container = is_container or _is_model
+    layers = walk(model, enter=is_container)
+    return {path: x for path, x in layers.items() if not is_container(x)}
+
+
+def binary_weights(model: keras.Layer) -> dict[str, BinaryWeight]:
+    """The binary weights of a model or layer, by unique path.
+
+    Args:
+        model: A built model, or any other layer.
+
+    Returns:
+        A dict from paths such as `"encoder/dense_1/kernel"` to
+        `keras_lab.BinaryWeight`s: the path of the layer, as in
+        `keras_lab.walk`, then the name of the latent weight. The cell of a
+        recurrent layer is left out: `"lstm/recurrent_kernel"`. A shared weight
+        appears once.
+
+    Example:
+
+    >>> for path, weight in keras_lab.binary_weights(model).items():
+    ...     print(path, weight.alpha.numpy())
+    """
+    layers = {"": model, **walk(model)}
+    recurrent = [x for x in layers.values() if isinstance(x, keras.layers.RNN)]
+    cells = {id(layer.cell) for layer in recurrent}
+    found, seen, prefixes = {}, set(), {"": ""}
+    for path, layer in layers.items():
+        around, _, name = path.rpartition("/")
+        if path:
+            inside = "" if id(layer) in cells else f"{name}/"
+            prefixes[path] = prefixes[around] + inside
+        inner = {id(v) for x in _sublayers(layer) for v in x.weights}
+        own = [v for v in layer.weights if id(v) not in inner]
+        for weight in weights_of(own):
+            if id(weight) not in seen:
+                seen.add(id(weight))
+                key = prefixes[path] + weight.latent.name
+                found[_unused(key, found)] = weight
+    return found
+
+
+def _sublayers(layer):
+    """The layers directly inside a layer, in order."""
+    found = list(layer.layers) if _is_model(layer) else []
+    # A Sequential also holds itself as a functional model.
+    if not isinstance(layer, keras.Sequential):
+        found += _layers_in(list(vars(layer).values()))
+    return list({id(x): x for x in found}.values())
+
+
+def _layers_in(value):
+    if isinstance(value, keras.Layer):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple, set)):
+        return []
+    return [layer for item in value for layer in _layers_in(item)]
+
+
+def _is_model(layer):
+    return isinstance(layer, keras.Model)
+
+
+def _unused(name, names):
+    number, unused = 1, name
+    while unused in names:
+        unused, number = f"{name}_{number}", number + 1
+    return unused
+
+
+def is_functional(layer) -> bool:
+    """Whether it is a Sequential or functional model with Keras' own `call`."""
+    if not isinstance(layer, (keras.Sequential, _functional_class())):
+        return False
+    return not any(
+        "call" in vars(cls)
+        for cls in type(layer).__mro__
+        if not is_keras_class(cls)
+    )
+
+
+def is_keras_class(cls: type) -> bool:
+    """Whether a class is part of Keras itself."""
+    return cls.__module__.partition(".")[0] == "keras"
+
+
+@functools.cache
+def _functional_class():
+    # Keras does not export it.
+    tensor = keras.Input(())
+    return type(keras.Model(tensor, tensor))
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of a layer, or of an operation such as a sum.
+
+    Attributes:
+        layer: The `keras.Layer`, or another `keras.Operation`.
+        inputs: A list of the symbolic tensors that it takes.
+        outputs: The symbolic tensors that it returns, in their structure.
+    """
+
+    layer: keras.Operation
+    inputs: list[keras.KerasTensor]
+    outputs: object
+
+
+@dataclasses.dataclass(frozen=True)
+class Graph:
+    """The calls of a model, each after those whose results it takes.
+
+    A shared layer has several calls. The tensors are not those of the model.
+    """
+
+    inputs: list[keras.KerasTensor]
+    calls: list[Call]
+    outputs: list[keras.KerasTensor]
+
+
+def trace(model: keras.Model, shapes: list | None = None) -> Graph:
+    """The calls of a Sequential or functional model; it is left unchanged.
+
+    Args:
+        model: The model.
+        shapes: The shapes of its inputs, each with the batch first. Defaults
+            to `None`: those that the model was made with.
+    """
+    calls = []
+
+    def call(operation, *args, **kwargs):
+        outputs = _StandIn(operation)(*args, **kwargs)
+        tensors = keras.tree.flatten((args, kwargs))
+        tensors = [x for x in tensors if isinstance(x, keras.KerasTensor)]
+        calls.append(Call(operation, tensors, outputs))
+        return outputs
+
+    shapes = shapes or [tensor.shape for tensor in model.inputs]
+    inputs = [
+        keras.Input(batch_shape=shape, dtype=x.dtype, sparse=x.sparse)
+        for shape, x in zip(shapes, model.inputs)
+    ]
+    traced = keras.models.clone_model(
+        # Neither compiled, nor of a class with an `__init__` of its own.
+        keras.Model(model.inputs, model.outputs),
+        inputs,
+        clone_function=lambda operation: operation,
+        call_function=call,
+    )
+    return Graph(inputs, calls, traced.outputs)
+
+
+class _StandIn(keras.Operation):
+    """Takes the place of a layer in a new graph.
+
+    A call of the layer itself would become part of its own history.
+    """
+
+    def __init__(self, operation):
+        super().__init__()
+        self.operation = operation
+
+    def compute_output_spec(self, *args, **kwargs):
+        return self.operation.compute_output_spec(*args, **kwargs)
+
+
+def leaf_calls(
+    model: keras.Model,
+    shapes: list | None = None,
+    is_container: Callable = is_functional,
+) -> list[Call]:
+    """As `trace(model, shapes).calls`, with those inside inner models instead.
+
+    Args:
+        model, shapes: As in `trace`.
+        is_container: Which layers give the calls inside them instead of their
+            own. Defaults to Sequential and functional models.
+    """
+    found = []
+    for call in trace(model, shapes).calls:
+        if is_container(call.layer):
+            inner = [tuple(tensor.shape) for tensor in call.inputs]
+            found += leaf_calls(call.layer, inner, is_container)
+        else:
+            found.append(call)
+    return found
 
 
 def first_and_last(
@@ -14,7 +270,8 @@ def first_and_last(
 ) -> tuple[set[int], set[int]]:
     """The ids of the first layers that count, and of the last ones.
 
-    A layer is first if it is so on one path at least.
+    A layer is first if no other layer that counts comes before it on at least
+    one path from an input; last accordingly.
 
     Args:
         model: A Sequential or functional model.
@@ -27,34 +284,33 @@ def first_and_last(
 
 
 def _mark(model, counts, reached, found, backwards=False):
-    """Finds the layers that inputs reach before any other that counts.
+    """Adds to `found` the layers that are reached before any that counts.
 
     Args:
-        model, counts: As above.
+        model, counts: As in `first_and_last`.
         reached: For each input, whether no layer that counts is before it.
-        found: A set, to which the ids of the layers are added.
-        backwards: Whether to go from the outputs to the inputs instead.
+        found: A set of the ids of layers.
+        backwards: Whether to go from the outputs to the inputs.
 
     Returns:
-        As `reached`, of the outputs.
+        As `reached`, for the outputs.
     """
-    near, far, calls = model.inputs, model.outputs, _calls(model)
+    graph = trace(model)
+    near, far, calls = graph.inputs, graph.outputs, graph.calls
     if backwards:
-        near, far = far, near
-        calls.reverse()
+        near, far, calls = far, near, calls[::-1]
     tensors = _chosen(near, reached)
     for call in calls:
-        layer = call.operation
-        before, after = call.input_tensors, call.output_tensors
+        before, after = call.inputs, keras.tree.flatten(call.outputs)
         if backwards:
             before, after = after, before
         reached = [id(tensor) in tensors for tensor in before]
-        if is_made_of_layers(layer):
-            passed = _mark(layer, counts, reached, found, backwards)
+        if is_functional(call.layer):
+            passed = _mark(call.layer, counts, reached, found, backwards)
         else:
-            ends = counts(layer)
+            ends = counts(call.layer)
             if ends and any(reached):
-                found.add(id(layer))
+                found.add(id(call.layer))
             passed = [any(reached) and not ends] * len(after)
         tensors |= _chosen(after, passed)
     return [id(tensor) in tensors for tensor in far]
@@ -62,17 +318,3 @@ def _mark(model, counts, reached, found, backwards=False):
 
 def _chosen(tensors, flags):
     return {id(tensor) for tensor, flag in zip(tensors, flags) if flag}
-
-
-def _calls(model):
-    """The calls of a model's layers, each after those whose results it takes.
-
-    Of a layer that is shared there are several.
-    """
-    graph = keras.Model(model.inputs, model.outputs)
-    return [
-        node
-        for depth in sorted(graph._nodes_by_depth, reverse=True)
-        for node in graph._nodes_by_depth[depth]
-        if not node.is_input
-    ]

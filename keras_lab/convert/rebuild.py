@@ -13,7 +13,7 @@ import types
 
 import keras
 
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from keras_lab.checks import no_weights_yet
 
 __all__ = [
@@ -223,7 +223,7 @@ def _copy_state(layer, new):
 
 def without_alphas(weights):
     """The weights that a layer of Keras would have, too."""
-    alphas = {id(weight.alpha) for weight in binary_weights(weights)}
+    alphas = {id(weight.alpha) for weight in weights_of(weights)}
     return [weight for weight in weights if id(weight) not in alphas]
 
 

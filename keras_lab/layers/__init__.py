@@ -1,4 +1,4 @@
-"""Binary counterparts of Keras layers, one family a file."""
+"""Binary counterparts of Keras layers."""
 
 from keras_lab.layers.convolutional import (
     BinaryConv1D,
@@ -9,7 +9,12 @@ from keras_lab.layers.convolutional import (
     BinarySeparableConv2D,
 )
 from keras_lab.layers.dense import BinaryDense
-from keras_lab.layers.recurrent import BinaryGRU, BinaryLSTM, BinarySimpleRNN
+from keras_lab.layers.recurrent import (
+    BinaryGRU,
+    BinaryLSTM,
+    BinaryRNN,
+    BinarySimpleRNN,
+)
 from keras_lab.layers.recurrent_cells import (
     BinaryGRUCell,
     BinaryLSTMCell,
@@ -27,7 +32,12 @@ __all__ = [
     "BinaryGRUCell",
     "BinaryLSTM",
     "BinaryLSTMCell",
+    "BinaryRNN",
     "BinarySeparableConv2D",
     "BinarySimpleRNN",
     "BinarySimpleRNNCell",
 ]
+
+
+def __dir__():
+    return list(__all__)

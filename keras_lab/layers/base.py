@@ -1,8 +1,8 @@
-"""What makes a Keras layer binary, for every layer at once.
+"""What makes a Keras layer binary, the same for all layers.
 
-`BinaryLayer` stands before a Keras layer in the list of bases. It watches the
-layer create its kernels: each becomes a latent weight with a scale α beside it.
-The layer's `call` then reads `binary_kernel` where Keras' reads `kernel`.
+`BinaryLayer` comes before a Keras layer in the list of base classes. When that
+layer creates a kernel, the kernel becomes a latent weight and gets a scale α.
+The binary layer's `call` then reads `binary_kernel` instead of `kernel`.
 """
 
 import inspect
@@ -10,7 +10,7 @@ import inspect
 import keras
 from keras import ops
 
-from keras_lab.binary_weight import BinaryWeight
+from keras_lab.binary_weight import BinaryWeight, repair_scales
 from keras_lab.constraints import WeightClip
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
@@ -20,8 +20,8 @@ __all__ = ["BinaryLayer"]
 class BinaryLayer:
     """A mixin that binarizes the kernels of a Keras layer.
 
-    A subclass says in `_kernels` which weights are kernels, by the name that
-    Keras gives the variable, and which of their axes are output channels.
+    A subclass lists its kernels in `_kernels`: the name that Keras gives each
+    variable, and which of its axes are output channels.
     """
 
     _kernels = {"kernel": (-1,)}
@@ -52,14 +52,14 @@ class BinaryLayer:
         shape = kwargs.get("shape", args[0] if args else ())
         if 0 in shape:
             raise ValueError(
-                f"Layer '{self.name}' would have a kernel without weights. "
+                f"Layer '{self.name}' cannot have an empty kernel. "
                 f"Received: {name} of shape {tuple(shape)}"
             )
         if self.kernel_quantizer is None:
             return super().add_weight(*args, name=name, **kwargs)
-        # The sign is taken of the latent weight itself, not of a half that it
-        # was rounded to. All replicas hold the same value and constrain it
-        # alike, so the first one's will do.
+        # Not cast automatically: the sign is that of the latent weight, not of
+        # a half-precision copy. All replicas hold and constrain the same value,
+        # so that of the first one is enough.
         latent = super().add_weight(
             *args,
             name=name,
@@ -98,14 +98,14 @@ class BinaryLayer:
         setattr(self, _alpha_name(name), weight.alpha)
 
     def _scale_axes(self, name, shape):
-        """The shape in which to see a kernel, and the axes α varies on."""
+        """The shape in which to see a kernel, and the axes of α in it."""
         if self.kernel_quantizer.scale == "tensor":
             return shape, ()
         return shape, sorted(axis % len(shape) for axis in self._kernels[name])
 
     @property
     def binary_weights(self):
-        """The layer's `BinaryWeight`s, by the name of the latent weight."""
+        """The `BinaryWeight`s of the layer, by the latent weight's name."""
         return dict(self._binary_weights)
 
     @property
@@ -116,29 +116,16 @@ class BinaryLayer:
     def _forward_weight(self, name):
         if not self.built:
             raise ValueError(
-                f"Layer '{self.name}' has no weights yet: build it first."
+                f"Layer '{self.name}' has no weights yet. Build it first."
             )
         if name in self._binary_weights:
             return self._binary_weights[name].value(self.compute_dtype)
         return ops.cast(getattr(self, name), self.compute_dtype)
 
-    def compute_output_spec(self, inputs, *args, **kwargs):
-        self._check_inputs(inputs)
-        return super().compute_output_spec(inputs, *args, **kwargs)
-
-    def _check_inputs(self, inputs):
-        dtype = keras.backend.standardize_dtype(inputs.dtype)
-        if not keras.backend.is_float_dtype(dtype):
-            raise ValueError(
-                f"Layer '{self.name}' needs floating-point inputs. "
-                f"Received: inputs of dtype {dtype}"
-            )
-
     def _forward_inputs(self, inputs):
-        self._check_inputs(inputs)
-        if self.input_quantizer is not None:
-            inputs = self.input_quantizer(inputs)
-        return inputs
+        if self.input_quantizer is None:
+            return inputs
+        return self.input_quantizer(ops.cast(inputs, self.compute_dtype))
 
     def _bias_and_activation(self, outputs):
         if self.bias is not None:
@@ -154,11 +141,16 @@ class BinaryLayer:
         if self.kernel_quantizer is None:
             return super().enable_lora(*args, **kwargs)
         raise NotImplementedError(
-            f"Layer '{self.name}' is a {type(self).__name__}: a low-rank "
-            "addition to its binary kernel would not be binary."
+            f"Layer '{self.name}' is binary, and the sum of its kernel and a "
+            "low-rank matrix would not be. Received: a layer of type "
+            f"{type(self).__name__}"
         )
 
-    # Keras' Dense and Conv save the variables they know of, and no others.
+    def set_weights(self, weights):
+        super().set_weights(weights)
+        repair_scales(self.weights)
+
+    # Keras' Dense and Conv save only the variables that they know.
     def save_own_variables(self, store):
         for variable in self._own_variables():
             store[variable.name] = variable
@@ -167,12 +159,14 @@ class BinaryLayer:
         variables = {v.name: v for v in self._own_variables()}
         if set(store.keys()) != set(variables):
             raise ValueError(
-                f"Layer '{self.name}' has the variables {sorted(variables)}. "
-                f"Received: a file with {sorted(store.keys())} for it (with "
-                "nothing, where it holds another kind of layer)"
+                f"Layer '{self.name}' needs a file with the variables "
+                f"{sorted(variables)}. A file has none for this layer if it "
+                "holds another kind of layer in its place. "
+                f"Received: a file with {sorted(store.keys())}"
             )
         for name, variable in variables.items():
             variable.assign(store[name])
+        repair_scales(self.weights)
 
     def _own_variables(self):
         names = [*self._kernels, "bias", *map(_alpha_name, self._kernels)]

@@ -1,8 +1,8 @@
-"""The binary convolutions.
+"""Binary convolutions.
 
-Each is the Keras layer of the same name with binary kernels and takes every
-argument of it, with its meaning and in its order. See
-`keras_lab.BinaryDense` for `kernel_quantizer` and `input_quantizer`.
+Each is the Keras layer of the same name with binary kernels, and takes the same
+arguments in the same order. See `keras_lab.BinaryDense` for `kernel_quantizer`
+and `input_quantizer`.
 """
 
 import keras
@@ -23,7 +23,7 @@ register = keras.saving.register_keras_serializable(package="keras_lab")
 
 
 class BinaryConv(BinaryLayer):
-    """What the convolutions share: convolve with ŵ, add bias, activate."""
+    """Convolves with ŵ, adds the bias and applies the activation."""
 
     def call(self, inputs):
         inputs = self._forward_inputs(inputs)
@@ -128,22 +128,22 @@ class BinarySeparableConv2D(BinaryConv, keras.layers.SeparableConv2D):
 
     @property
     def alpha(self):
-        raise AttributeError("See `depthwise_alpha` and `pointwise_alpha`.")
+        raise AttributeError("Use `depthwise_alpha` and `pointwise_alpha`.")
 
     @property
     def binary_kernel(self):
         raise AttributeError(
-            "See `binary_depthwise_kernel` and `binary_pointwise_kernel`."
+            "Use `binary_depthwise_kernel` and `binary_pointwise_kernel`."
         )
 
     @property
     def binary_depthwise_kernel(self):
-        """The first kernel of the forward pass."""
+        """The depthwise kernel of the forward pass."""
         return self._forward_weight("depthwise_kernel")
 
     @property
     def binary_pointwise_kernel(self):
-        """The second kernel of the forward pass."""
+        """The pointwise kernel of the forward pass."""
         return self._forward_weight("pointwise_kernel")
 
     def _convolve(self, inputs):

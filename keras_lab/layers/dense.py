@@ -12,24 +12,24 @@ __all__ = ["BinaryDense"]
 class BinaryDense(BinaryLayer, keras.layers.Dense):
     """`keras.layers.Dense` with the kernel ŵ = α·sign(w).
 
-    `kernel` is the latent weight w, `alpha` its scale, `binary_kernel` the ŵ
-    that the forward pass uses. Train it with `keras_lab.LABAdam`.
+    `kernel` is the latent weight w, `alpha` is its scale, and `binary_kernel`
+    is the ŵ of the forward pass. Train it with `keras_lab.LABAdam`.
 
     Args:
         units: Positive integer, the number of outputs.
         kernel_quantizer: `"lab"`, `"bwn"`, `"binary_connect"`, a
             `keras_lab.quantizers.KernelQuantizer`, or `None` for a
-            full-precision layer. By keyword. Defaults to `"lab"`.
-        input_quantizer: `None`, or `"sign"` to binarize the inputs. By keyword.
-            Defaults to `None`.
+            full-precision layer. Keyword only. Defaults to `"lab"`.
+        input_quantizer: `None`, or `"sign"` to binarize the inputs. Keyword
+            only. Defaults to `None`.
         kernel_constraint: As in Keras, for the latent weight. Defaults to
             `keras_lab.constraints.WeightClip(1.0)` for a binary kernel; `None`
-            turns it off.
-        *args, **kwargs: Every other argument of `keras.layers.Dense`, with its
-            meaning and in its order.
+            turns clipping off.
+        *args, **kwargs: Every other argument of `keras.layers.Dense`, in the
+            same order.
 
     Call arguments:
-        inputs: A floating-point tensor of shape `(batch, ..., input_dim)`.
+        inputs: A tensor of shape `(batch, ..., input_dim)`.
 
     Example:
 

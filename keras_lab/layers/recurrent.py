@@ -1,21 +1,67 @@
-"""Binary recurrent layers: a cell of `recurrent_cells.py`, over time."""
+"""Binary recurrent layers: the cells of `recurrent_cells.py`, run over time."""
 
 import inspect
 
 import keras
 
 from keras_lab.layers.recurrent_cells import (
+    BinaryCell,
     BinaryGRUCell,
     BinaryLSTMCell,
     BinarySimpleRNNCell,
 )
+from keras_lab.layers.time_loop import TimeLoop
 
-__all__ = ["BinaryGRU", "BinaryLSTM", "BinaryRNN", "BinarySimpleRNN"]
+__all__ = [
+    "BinaryGRU",
+    "BinaryLSTM",
+    "BinaryRNN",
+    "BinaryRecurrent",
+    "BinarySimpleRNN",
+]
 
 register = keras.saving.register_keras_serializable(package="keras_lab")
 
 
-class BinaryRNN:
+@register
+class BinaryRNN(TimeLoop, keras.layers.RNN):
+    """`keras.layers.RNN` for binary cells, one or a stack of them.
+
+    Every binary cell forms its ŵ once per forward pass, and the first cell
+    projects the inputs of all time steps in one matrix product. A binary cell
+    in a plain `keras.layers.RNN` gives the same outputs, but forms ŵ and
+    projects its input again in each step.
+
+    Args:
+        cell: A binary cell such as `keras_lab.BinaryLSTMCell`, a list of cells,
+            or a `keras.layers.StackedRNNCells`. A stack may also hold cells
+            that are not binary, but not only such cells.
+        *args, **kwargs: Every other argument of `keras.layers.RNN`, in the same
+            order.
+
+    Call arguments:
+        sequences: A tensor of shape `(batch, time, features)`.
+        initial_state, mask, training: As in Keras.
+
+    Example:
+
+    >>> cells = [keras_lab.BinaryLSTMCell(16), keras_lab.BinaryLSTMCell(8)]
+    >>> layer = keras_lab.BinaryRNN(cells, return_sequences=True)
+    >>> layer(np.random.rand(2, 10, 4).astype("float32")).shape
+    TensorShape([2, 10, 8])
+    """
+
+    def __init__(self, cell, *args, **kwargs):
+        super().__init__(cell, *args, **kwargs)
+        cells = getattr(self.cell, "cells", [self.cell])
+        if not any(isinstance(cell, BinaryCell) for cell in cells):
+            raise ValueError(
+                "`cell` must be a binary cell, or a stack with a binary cell "
+                f"in it. Received: cell={cell!r}"
+            )
+
+
+class BinaryRecurrent(TimeLoop):
     """A mixin that puts a binary cell into a recurrent layer of Keras."""
 
     _cell = None
@@ -35,7 +81,7 @@ class BinaryRNN:
         use_cudnn = given.pop("use_cudnn", "auto")
         if use_cudnn not in ("auto", False):
             raise ValueError(
-                "`use_cudnn` must be 'auto' or False: cuDNN does not train "
+                "`use_cudnn` must be 'auto' or False: cuDNN cannot train "
                 f"binary kernels. Received: use_cudnn={use_cudnn!r}"
             )
         keras_cell = self._cell.__bases__[-1]
@@ -45,14 +91,14 @@ class BinaryRNN:
             {k: given[k] for k in ("dtype", "trainable") if k in given}
         )
         cell = self._cell(**options, name=self._cell_name)
-        # Not Keras' layer itself, which would make a cell of its own.
+        # Not Keras' LSTM or GRU, which would make a cell of its own.
         keras.layers.RNN.__init__(self, cell, **given)
         self.input_spec = keras.layers.InputSpec(ndim=3)
         self.use_cudnn = False
 
     @property
     def binary_weights(self):
-        """The cell's `BinaryWeight`s, by the name of the latent weight."""
+        """The `BinaryWeight`s of the cell, by the latent weight's name."""
         return self.cell.binary_weights
 
     @property
@@ -73,9 +119,7 @@ class BinaryRNN:
             mask = mask[0]
         if mask is not None:
             self._check_mask(mask, sequences)
-        return keras.layers.RNN.inner_loop(
-            self, sequences, initial_state, mask, training
-        )
+        return super().inner_loop(sequences, initial_state, mask, training)
 
     def _check_mask(self, mask, sequences):
         shape, steps = tuple(mask.shape), sequences.shape[1]
@@ -83,7 +127,7 @@ class BinaryRNN:
         if len(shape) != 2 or (known and shape[1] != steps):
             raise ValueError(
                 f"Layer '{self.name}' needs a mask of shape (batch, {steps}), "
-                f"one entry a time step. Received: a mask of shape {shape}"
+                f"one entry per time step. Received: a mask of shape {shape}"
             )
 
     def get_config(self):
@@ -92,43 +136,43 @@ class BinaryRNN:
 
 
 @register
-class BinaryLSTM(BinaryRNN, keras.layers.LSTM):
-    """`keras.layers.LSTM` with binary kernels, one α a gate and kernel.
+class BinaryLSTM(BinaryRecurrent, keras.layers.LSTM):
+    """`keras.layers.LSTM` with binary kernels, one α per gate and kernel.
 
-    Its cell, `layer.cell`, is a `keras_lab.BinaryLSTMCell`: there are the
-    latent weights and their α. ŵ is formed once a forward pass, and the inputs
-    of all time steps are projected in one matrix product.
+    The latent weights and their α belong to its cell, `layer.cell`, which is a
+    `keras_lab.BinaryLSTMCell`. ŵ is formed once per forward pass, and the
+    inputs of all time steps are projected in one matrix product.
 
     Args:
         units: Positive integer, the number of units.
-        activation: As in Keras, or `"sign"` for the authors' variant of a
-            binarized LSTM: h = σ(o)·sign(c), with the straight-through
-            estimator; the candidate keeps its tanh. Note that h then is not
-            binary; `input_quantizer="sign"` makes it so where it is multiplied.
+        activation: As in Keras, or `"sign"` for the authors' binarized LSTM:
+            h = σ(o)·sign(c), with the straight-through estimator, while the
+            candidate keeps its tanh. Note that this h is not binary;
+            `input_quantizer="sign"` makes it binary where it is multiplied.
         kernel_quantizer: `"lab"`, `"bwn"`, `"binary_connect"`, a
             `keras_lab.quantizers.KernelQuantizer`, or `None` for a
-            full-precision layer. By keyword. Defaults to `"lab"`.
+            full-precision layer. Keyword only. Defaults to `"lab"`.
         input_quantizer: `None`, or `"sign"` to binarize the hidden state where
             it enters the recurrent product, with the straight-through
-            estimator; sign(0) = +1, also in a zero initial state. By keyword.
-            Defaults to `None`.
-        binarize_inputs: Whether `input_quantizer` is for the layer's inputs
-            too. The paper leaves one-hot inputs alone. By keyword. Defaults to
-            `False`.
-        one_hot: `None`, or n for inputs that are one-hot vectors of length n,
-            given by their indices: integers of shape `(batch, time, 1)`.
-            Rows of the kernel are looked up then, and nothing is multiplied.
-            Indices outside of 0 … n−1 are not all caught. By keyword. Defaults
-            to `None`.
+            estimator. sign(0) = +1, so a zero initial state counts as +1.
+            Keyword only. Defaults to `None`.
+        binarize_inputs: Boolean, whether `input_quantizer` also applies to the
+            inputs of the layer. The paper does not binarize one-hot inputs.
+            Keyword only. Defaults to `False`.
+        one_hot: `None`, or the length n if the inputs are one-hot vectors given
+            by their indices: integers of shape `(batch, time, 1)`. Rows of the
+            kernel are then looked up instead of multiplied. Not every index
+            outside of 0 … n−1 raises an error. Keyword only. Defaults to
+            `None`.
         kernel_constraint, recurrent_constraint: As in Keras, for the latent
             weights. Default to `keras_lab.constraints.WeightClip(1.0)` for
-            binary kernels; `None` turns it off.
-        *args, **kwargs: Every other argument of `keras.layers.LSTM`, with
-            its meaning and in its order.
+            binary kernels; `None` turns clipping off.
+        *args, **kwargs: Every other argument of `keras.layers.LSTM`, in the
+            same order.
 
     Call arguments:
-        sequences: A floating-point tensor of shape `(batch, time, features)`.
-        initial_state, mask, training: As in Keras; a mask has the shape
+        sequences: A tensor of shape `(batch, time, features)`.
+        initial_state, mask, training: As in Keras. A mask has the shape
             `(batch, time)`.
 
     Example:
@@ -144,15 +188,15 @@ class BinaryLSTM(BinaryRNN, keras.layers.LSTM):
 
 
 @register
-class BinaryGRU(BinaryRNN, keras.layers.GRU):
-    """`keras.layers.GRU` with binary kernels, one α a gate and kernel.
+class BinaryGRU(BinaryRecurrent, keras.layers.GRU):
+    """`keras.layers.GRU` with binary kernels, one α per gate and kernel.
 
-    As `BinaryLSTM`; its cell is a `keras_lab.BinaryGRUCell`.
+    Works like `BinaryLSTM`; its cell is a `keras_lab.BinaryGRUCell`.
 
     Args:
         units: Positive integer, the number of units.
-        *args, **kwargs: Every other argument of `keras.layers.GRU`, and those
-            of `BinaryLSTM` that are not in Keras.
+        *args, **kwargs: Every other argument of `keras.layers.GRU`, and the
+            arguments that `BinaryLSTM` adds to those of Keras.
     """
 
     _cell = BinaryGRUCell
@@ -160,15 +204,15 @@ class BinaryGRU(BinaryRNN, keras.layers.GRU):
 
 
 @register
-class BinarySimpleRNN(BinaryRNN, keras.layers.SimpleRNN):
-    """`keras.layers.SimpleRNN` with binary kernels, one α each.
+class BinarySimpleRNN(BinaryRecurrent, keras.layers.SimpleRNN):
+    """`keras.layers.SimpleRNN` with binary kernels, one α per kernel.
 
-    As `BinaryLSTM`; its cell is a `keras_lab.BinarySimpleRNNCell`.
+    Works like `BinaryLSTM`; its cell is a `keras_lab.BinarySimpleRNNCell`.
 
     Args:
         units: Positive integer, the number of units.
         *args, **kwargs: Every other argument of `keras.layers.SimpleRNN`, and
-            those of `BinaryLSTM` that are not in Keras.
+            the arguments that `BinaryLSTM` adds to those of Keras.
     """
 
     _cell = BinarySimpleRNNCell

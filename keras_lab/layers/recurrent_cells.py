@@ -1,11 +1,11 @@
-"""Binary recurrent cells: of the LSTM, the GRU and the simple RNN.
+"""Binary recurrent cells: LSTM, GRU and simple RNN.
 
-Keras stacks the gates of a kernel in one variable. Each has an α of its own, as
-the authors have it.
+Keras stacks the gates of a kernel in one variable. As in the authors' code,
+each gate has its own α.
 
-A cell's step is split in two. `project` needs the inputs alone: their product
-with the kernel, and the bias. `step` is the recurrent product and the gates.
-Whoever loops over time (`time_loop.py`) projects a whole sequence at once.
+A cell's step has two parts. `project` needs only the inputs: it multiplies them
+by the kernel and adds the bias. `step` is the recurrent product and the gates.
+The loop over time (`time_loop.py`) projects a whole sequence at once.
 """
 
 import numbers
@@ -30,8 +30,7 @@ register = keras.saving.register_keras_serializable(package="keras_lab")
 class BinaryCell(BinaryLayer):
     """A mixin that binarizes a recurrent cell of Keras.
 
-    A subclass says in `_gates` how many gates its kernels stack. Each has an α
-    of its own.
+    A subclass sets `_gates`, the number of gates stacked in its kernels.
     """
 
     _kernels = {"kernel": (-1,), "recurrent_kernel": (-1,)}
@@ -69,7 +68,7 @@ class BinaryCell(BinaryLayer):
             )
         if one_hot is not None and (binarize_inputs or self.dropout):
             raise ValueError(
-                "One-hot inputs are neither binarized nor dropped out. "
+                "One-hot inputs can be neither binarized nor dropped out. "
                 f"Received: one_hot={one_hot!r}, dropout={self.dropout}, "
                 f"binarize_inputs={binarize_inputs!r}"
             )
@@ -80,8 +79,8 @@ class BinaryCell(BinaryLayer):
         if self.one_hot is not None:
             if input_shape[-1] != 1:
                 raise ValueError(
-                    f"Layer '{self.name}' has one_hot={self.one_hot}: the last "
-                    "axis of its inputs holds one index. "
+                    f"Layer '{self.name}' has one_hot={self.one_hot}, so the "
+                    "last axis of its inputs must hold one index. "
                     f"Received: inputs of shape {tuple(input_shape)}"
                 )
             input_shape = (*input_shape[:-1], self.one_hot)
@@ -107,18 +106,18 @@ class BinaryCell(BinaryLayer):
         return self.step(inputs, states, ahead, training)
 
     def look_ahead(self):
-        """What all the steps of a forward pass share."""
+        """Prepares what all steps of a forward pass share."""
         kernel, bias = self.binary_kernel, self._input_bias()
         if self.one_hot is not None and bias is not None:
             kernel = ops.add(kernel, bias)
         return Ahead.of(kernel, self.binary_recurrent_kernel)
 
     def projects_ahead(self, training):
-        """Whether the loop is to get projected inputs."""
+        """Whether the loop should get projected inputs."""
         if type(self).call is not BinaryCell.call:
-            return False  # One's own, which expects the inputs themselves.
-        # Rows looked up at each step are read from the cache. In training the
-        # gradient of all of them together is faster.
+            return False  # The user's own, which expects the inputs themselves.
+        # Rows that are looked up in each step come from the cache. In training,
+        # computing the gradient of all rows together is faster.
         return self.one_hot is None or training
 
     def project(self, inputs, kernel, training=False):
@@ -126,12 +125,12 @@ class BinaryCell(BinaryLayer):
 
         Args:
             inputs: Of shape `(batch, features)` or `(time, batch, features)`.
-            kernel: That of `look_ahead`.
-            training: Whether to drop inputs out.
+            kernel: The kernel that `look_ahead` prepared.
+            training: Whether to apply dropout to the inputs.
         """
-        self._check_inputs(inputs)
         if self.one_hot is not None:
-            # The bias is in the rows already.
+            self._check_indices(inputs)
+            # The rows already include the bias.
             index = ops.cast(ops.squeeze(inputs, -1), "int32")
             return ops.take(kernel, index, axis=0)
         inputs = ops.cast(inputs, self.compute_dtype)
@@ -145,14 +144,12 @@ class BinaryCell(BinaryLayer):
         bias = self._input_bias()
         return outputs if bias is None else ops.add(outputs, bias)
 
-    def _check_inputs(self, inputs):
-        if self.one_hot is None:
-            return super()._check_inputs(inputs)
+    def _check_indices(self, inputs):
         dtype = keras.backend.standardize_dtype(inputs.dtype)
         if not keras.backend.is_int_dtype(dtype):
             raise ValueError(
-                f"Layer '{self.name}' has one_hot={self.one_hot} and needs "
-                f"integer inputs. Received: inputs of dtype {dtype}"
+                f"Layer '{self.name}' has one_hot={self.one_hot}, so its "
+                f"inputs must be integers. Received: inputs of dtype {dtype}"
             )
 
     def step(self, x, states, ahead, training):
@@ -160,9 +157,9 @@ class BinaryCell(BinaryLayer):
 
         Args:
             x: The projected inputs.
-            states: The list of states, the hidden state h first.
+            states: The list of states, with the hidden state h first.
             ahead: The `Ahead` of the cell.
-            training: Whether to drop h out.
+            training: Whether to apply dropout to h.
 
         Returns:
             The output and the list of new states.
@@ -171,7 +168,7 @@ class BinaryCell(BinaryLayer):
 
     def defer_gradient(self, recurrent_kernel):
         """The `DeferredGradient` of the recurrent kernel, or `None`."""
-        # A step of one's own may use x and h in another way.
+        # A user's own step may use x and h in another way.
         if type(self).step not in (
             BinaryLSTMCell.step,
             BinarySimpleRNNCell.step,
@@ -182,7 +179,7 @@ class BinaryCell(BinaryLayer):
         return DeferredGradient(recurrent_kernel, self.input_quantizer)
 
     def _recurrent_product(self, h, ahead, training, gates=slice(None)):
-        """The product of the hidden state with the kernels of some gates."""
+        """Multiplies the hidden state by the kernels of some gates."""
         if training and 0 < self.recurrent_dropout < 1:
             masks = self.get_recurrent_dropout_mask(h)
             masks = masks[gates] if isinstance(masks, list) else masks
@@ -221,7 +218,7 @@ def _masked_product(x, kernel, masks):
         return ops.matmul(x, kernel)
     if not isinstance(masks, (list, tuple)):
         return ops.matmul(x * masks, kernel)
-    # Keras drops out anew for each gate.
+    # Keras has another dropout mask for each gate.
     kernels = ops.split(kernel, len(masks), axis=1)
     products = [ops.matmul(x * m, k) for m, k in zip(masks, kernels)]
     return ops.concatenate(products, axis=-1)
@@ -229,24 +226,24 @@ def _masked_product(x, kernel, masks):
 
 @register
 class BinaryLSTMCell(BinaryCell, keras.layers.LSTMCell):
-    """`keras.layers.LSTMCell` with binary kernels, one α a gate and kernel.
+    """`keras.layers.LSTMCell` with binary kernels, one α per gate and kernel.
 
     `kernel` and `recurrent_kernel` are latent weights, `alpha` and
-    `recurrent_alpha` their scales, of shape `(4,)`, and `binary_kernel` and
-    `binary_recurrent_kernel` what the forward pass uses. In a
-    `keras.layers.RNN` these are formed once a forward pass, and the first cell
-    projects the inputs of all time steps ahead of the loop.
+    `recurrent_alpha` are their scales of shape `(4,)`, and `binary_kernel` and
+    `binary_recurrent_kernel` are the kernels of the forward pass. Use the cell
+    in a `keras_lab.BinaryRNN`, which forms them once per forward pass. A plain
+    `keras.layers.RNN` gives the same outputs, but forms them in each step.
 
     Args:
         units: Positive integer, the number of units.
         activation, kernel_quantizer, input_quantizer, binarize_inputs, one_hot,
             kernel_constraint, recurrent_constraint: See `BinaryLSTM`.
-        *args, **kwargs: Every other argument of `keras.layers.LSTMCell`, with
-            its meaning and in its order.
+        *args, **kwargs: Every other argument of `keras.layers.LSTMCell`, in the
+            same order.
 
     Call arguments:
-        inputs: A floating-point tensor of shape `(batch, features)`; integers
-            of shape `(batch, 1)` with `one_hot`.
+        inputs: A tensor of shape `(batch, features)`; integers of shape
+            `(batch, 1)` with `one_hot`.
         states, training: As in Keras.
     """
 
@@ -263,7 +260,7 @@ class BinaryLSTMCell(BinaryCell, keras.layers.LSTMCell):
         return h, [h, c]
 
     def _candidate(self, z):
-        # The authors binarize what leaves the cell, not what enters it.
+        # The authors binarize the output of the cell, not the candidate.
         if isinstance(self.activation, SignActivation):
             return ops.tanh(z)
         return self.activation(z)
@@ -271,16 +268,16 @@ class BinaryLSTMCell(BinaryCell, keras.layers.LSTMCell):
 
 @register
 class BinaryGRUCell(BinaryCell, keras.layers.GRUCell):
-    """`keras.layers.GRUCell` with binary kernels, one α a gate and kernel.
+    """`keras.layers.GRUCell` with binary kernels, one α per gate and kernel.
 
-    As `BinaryLSTMCell`, with scales of shape `(3,)`. With `reset_after=False`
-    the reset gate acts on the hidden state after `input_quantizer`: the
-    candidate gets the product with r·sign(h).
+    Works like `BinaryLSTMCell`, with scales of shape `(3,)`. With
+    `reset_after=False` the reset gate acts on the hidden state after
+    `input_quantizer`: the recurrent kernel multiplies r·sign(h).
 
     Args:
         units: Positive integer, the number of units.
-        *args, **kwargs: Every other argument of `keras.layers.GRUCell`, and
-            those of `BinaryLSTM` that are not in Keras.
+        *args, **kwargs: Every other argument of `keras.layers.GRUCell`, and the
+            arguments that `BinaryLSTM` adds to those of Keras.
     """
 
     _gates = 3
@@ -313,14 +310,14 @@ class BinaryGRUCell(BinaryCell, keras.layers.GRUCell):
 
 @register
 class BinarySimpleRNNCell(BinaryCell, keras.layers.SimpleRNNCell):
-    """`keras.layers.SimpleRNNCell` with binary kernels, one α each.
+    """`keras.layers.SimpleRNNCell` with binary kernels, one α per kernel.
 
-    As `BinaryLSTMCell`, with scales of shape `()`.
+    Works like `BinaryLSTMCell`, with scales of shape `()`.
 
     Args:
         units: Positive integer, the number of units.
         *args, **kwargs: Every other argument of `keras.layers.SimpleRNNCell`,
-            and those of `BinaryLSTM` that are not in Keras.
+            and the arguments that `BinaryLSTM` adds to those of Keras.
     """
 
     def step(self, x, states, ahead, training):

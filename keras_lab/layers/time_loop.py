@@ -1,4 +1,4 @@
-"""The loop over time, and what a binary cell does ahead of it.
+"""The loop over time, and what a binary cell prepares before it starts.
 
 A binary cell forms ŵ once, and its product with the inputs of all time steps is
 one matrix product, before the loop. The gradient of the recurrent kernel,
@@ -6,11 +6,13 @@ one matrix product, before the loop. The gradient of the recurrent kernel,
     ∂ℓ/∂Û = Σₜ hₜ₋₁ᵀ · ∂ℓ/∂zₜ,        zₜ = xₜ + hₜ₋₁·Û,
 
 is one matrix product after it, because what arrives at the projected input xₜ
-is ∂ℓ/∂zₜ. Inside the loop remain the recurrent product and the gates.
+is ∂ℓ/∂zₜ. Only the recurrent product and the gates stay inside the loop.
+
+A cell never sees a whole sequence, only the layer around it does. So it is the
+layer that calls `look_ahead`: see `TimeLoop.inner_loop`.
 """
 
 import contextvars
-import functools
 import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,17 +20,20 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-__all__ = ["Ahead", "ahead_of"]
+from keras_lab.binary_weight import repair_scales
+
+__all__ = ["Ahead", "DeferredGradient", "TimeLoop", "ahead_of"]
 
 
 class Ahead(NamedTuple):
     """What a cell has ready when the loop over time begins.
 
     Attributes:
-        kernel: ŵ of the inputs.
-        recurrent_kernel: Û, that of the hidden state.
+        kernel: The binary kernel ŵ that multiplies the inputs.
+        recurrent_kernel: The binary kernel Û that multiplies the hidden state.
         product: The function h ↦ h·Û.
-        projected: Whether the loop's inputs are products with `kernel` already.
+        projected: Whether the inputs of the loop are already multiplied by
+            `kernel`.
     """
 
     kernel: Any
@@ -43,33 +48,35 @@ class Ahead(NamedTuple):
         )
 
 
-# By cell. Not an attribute of the cell: two threads may run the same model.
+# Keyed by cell. It is not an attribute of the cell because two threads may run
+# the same model.
 _ahead = contextvars.ContextVar("ahead", default=types.MappingProxyType({}))
 
 
 def ahead_of(cell):
-    """What the cell has ready: by the loop that runs, or for this one step."""
+    """The `Ahead` of the loop that is running, or a new one for this step."""
     return _ahead.get().get(cell) or cell.look_ahead()
 
 
 class DeferredGradient:
-    """Û in the loop over time, with its gradient left for after the loop.
+    """The product with Û, whose gradient is computed after the loop.
 
-    Differentiating the loop would add up a matrix of the size of Û at each
-    step. Here the loop sees Û as a constant; the projected inputs carry the
-    gradient, which is computed from the hidden states of all the steps. It can
-    be differentiated once, as the straight-through estimator it belongs to.
+    Differentiating the loop would add up a matrix of the size of Û in every
+    step. Here the loop sees Û as a constant. The projected inputs carry its
+    gradient instead, computed at once from the hidden states of all steps. Like
+    the straight-through estimator, it has a first derivative only.
 
     Args:
-        kernel: Û.
-        quantizer: What the hidden state goes through before the product.
+        kernel: The recurrent kernel Û.
+        quantizer: The input quantizer that the hidden state goes through before
+            the product, or `None`.
     """
 
     def __init__(self, kernel, quantizer=None):
         self.kernel = kernel
         self.constant = ops.stop_gradient(kernel)
-        # Multiplied by a matrix as it lies, not as its transpose, TensorFlow
-        # is twice as fast.
+        # TensorFlow is twice as fast with a matrix that is stored transposed
+        # as with a transposed view.
         self.transposed = ops.transpose(self.constant)
         self.quantizer = quantizer
         self.previous_states = None
@@ -87,12 +94,12 @@ class DeferredGradient:
         return product(h)
 
     def attach(self, projected):
-        """The projected inputs, time first, with the gradient of Û."""
+        """Returns the projected inputs, time first; they carry Û's gradient."""
 
         @ops.custom_gradient
         def attach(projected, kernel):
             def gradient(*args, upstream=None):
-                # Runs after the loop, and so after `see`.
+                # Runs after the loop, so after `set_states`.
                 if upstream is None:
                     (upstream,) = args
                 h = ops.reshape(self.previous_states, (-1, kernel.shape[0]))
@@ -104,8 +111,8 @@ class DeferredGradient:
 
         return attach(projected, self.kernel)
 
-    def see(self, first_state, states, go_backwards):
-        """Tells the hidden states of all the steps, in the loop's order."""
+    def set_states(self, first_state, states, go_backwards):
+        """Sets the hidden states of all steps, in the order of the loop."""
         first_state = ops.broadcast_to(
             ops.expand_dims(first_state, 1), ops.shape(states[:, :1])
         )
@@ -116,11 +123,11 @@ class DeferredGradient:
 
 @ops.custom_gradient
 def _once(x):
-    """A gradient that is an error to differentiate again."""
+    """The identity; differentiating it raises NotImplementedError."""
 
     def gradient(*args, upstream=None):
         raise NotImplementedError(
-            "In training, a binary recurrent layer has first derivatives only. "
+            "A binary recurrent layer has only first derivatives in training. "
             "Call it with `training=False` to differentiate twice."
         )
 
@@ -128,7 +135,7 @@ def _once(x):
 
 
 class _AllOutputs:
-    """A recurrent layer as it is, but for giving the output of every step."""
+    """A view of a recurrent layer that returns the output of every step."""
 
     return_sequences = True
 
@@ -139,16 +146,21 @@ class _AllOutputs:
         return getattr(self._layer, name)
 
 
-def _with_cells_ahead(inner_loop):
-    @functools.wraps(inner_loop)
-    def loop(self, sequences, initial_state, mask, training=False):
+class TimeLoop:
+    """A mixin for `keras.layers.RNN` that lets binary cells prepare the loop.
+
+    All binary cells form ŵ once per forward pass. The first cell also projects
+    the whole sequence. Other cells are called as Keras calls them.
+    """
+
+    def inner_loop(self, sequences, initial_state, mask, training=False):
         cells = getattr(self.cell, "cells", [self.cell])
         cell, layer, deferred = cells[0], self, None
         ready = {c: c.look_ahead() for c in cells if hasattr(c, "look_ahead")}
         twice = any(other is cell for other in cells[1:])
         if cell in ready and cell.projects_ahead(training) and not twice:
-            # Keras' loop puts time first as well, and undoes the second
-            # transposition: the large projected sequences never are transposed.
+            # Keras' loop puts time first as well. The two transpositions cancel
+            # out, so the large projected sequence is never transposed.
             sequences = ops.swapaxes(sequences, 0, 1)
             sequences = cell.project(sequences, ready[cell].kernel, training)
             ready[cell] = ready[cell]._replace(projected=True)
@@ -162,24 +174,17 @@ def _with_cells_ahead(inner_loop):
             sequences = ops.swapaxes(sequences, 0, 1)
         token = _ahead.set({**_ahead.get(), **ready})
         try:
-            results = inner_loop(
+            # Not `super()`: LSTM and GRU would try cuDNN first.
+            results = keras.layers.RNN.inner_loop(
                 layer, sequences, initial_state, mask, training
             )
         finally:
             _ahead.reset(token)
         if deferred is not None:
             _, outputs, _ = results
-            deferred.see(initial_state[0], outputs, self.go_backwards)
+            deferred.set_states(initial_state[0], outputs, self.go_backwards)
         return results
 
-    loop.of_keras = inner_loop
-    return loop
-
-
-# A cell never sees a sequence: only the layer around it does. So the loop of
-# `keras.layers.RNN` itself has binary cells work ahead. To any other cell it
-# does what it always did. (Once, also where this module is loaded again.)
-_inner_loop = keras.layers.RNN.inner_loop
-keras.layers.RNN.inner_loop = _with_cells_ahead(
-    getattr(_inner_loop, "of_keras", _inner_loop)
-)
+    def set_weights(self, weights):
+        super().set_weights(weights)
+        repair_scales(self.weights)

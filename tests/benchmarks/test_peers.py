@@ -11,7 +11,7 @@ from benchmarks.journal import JournalError
 from benchmarks.peers import accuracy, environments, files
 from benchmarks.peers import train_step as program
 from benchmarks.workers import Cannot
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 
 
 @pytest.fixture
@@ -261,7 +261,7 @@ def test_the_lstm_of_the_peers_has_the_papers_kernels():
         networks.describe("lstm", cells=8), networks.Kit(keras)
     )
     binary = {
-        tuple(weight.latent.shape) for weight in binary_weights(paper.weights)
+        tuple(weight.latent.shape) for weight in weights_of(paper.weights)
     }
     assert binary == {
         tuple(weight.shape)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import keras_lab
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 
 
 def data(samples=64):
@@ -44,7 +44,7 @@ def train(model, optimizer=None, epochs=2, batch_size=16, **compile_options):
 
 
 def check_alpha_is_true(model, optimizer, rtol=1e-5):
-    weights = binary_weights(model.variables)
+    weights = weights_of(model.variables)
     assert weights
     for weight in weights:
         d = np.asarray(optimizer.curvature(weight.latent), "float64")
@@ -223,7 +223,7 @@ def test_foreign_optimizers_make_lab_bwn_and_say_so_once():
             train(bwn, make(), run_eagerly=True)
         assert not [w for w in caught if "BWN" in str(w.message)]
         check_same(lab, bwn)
-        for weight in binary_weights(lab.variables):
+        for weight in weights_of(lab.variables):
             np.testing.assert_allclose(
                 weight.alpha, np.abs(weight.latent.numpy()).mean(), rtol=1e-6
             )
@@ -232,7 +232,7 @@ def test_foreign_optimizers_make_lab_bwn_and_say_so_once():
 def test_a_foreign_optimizer_gets_the_alpha_of_the_clipped_weight():
     model = network("bwn")
     train(model, keras.optimizers.SGD(100.0))
-    for weight in binary_weights(model.variables):
+    for weight in weights_of(model.variables):
         w = np.abs(weight.latent.numpy())
         assert np.mean(w == 1) > 0.1
         np.testing.assert_allclose(weight.alpha, w.mean(), rtol=1e-5)
@@ -282,7 +282,7 @@ def test_another_optimizer_after_labadam_takes_over():
     train(model, keras_lab.LABAdam(0.01))
     with pytest.warns(UserWarning, match="BWN"):
         train(model, keras.optimizers.SGD(0.1))
-    for weight in binary_weights(model.variables):
+    for weight in weights_of(model.variables):
         np.testing.assert_allclose(
             weight.alpha, np.abs(weight.latent.numpy()).mean(), rtol=1e-6
         )
@@ -351,7 +351,7 @@ def test_a_shared_layer_has_one_alpha():
     model.compile(optimizer, "mse")
     x = np.random.default_rng(1).normal(size=(32, 8))
     model.fit(x, x, verbose=0)
-    assert len(binary_weights(model.variables)) == 1
+    assert len(weights_of(model.variables)) == 1
     check_alpha_is_true(model, optimizer)
 
 
@@ -367,7 +367,7 @@ def test_layers_of_nested_and_subclassed_models_are_found():
 
     model, optimizer = Subclassed(), keras_lab.LABAdam(0.01)
     train(model, optimizer)
-    assert len(binary_weights(model.variables)) == 3
+    assert len(weights_of(model.variables)) == 3
     check_alpha_is_true(model, optimizer)
 
 
@@ -509,7 +509,7 @@ def test_a_foreign_optimizer_on_two_replicas_keeps_alpha_true(strategy):
         model = network("bwn")
         model.compile(keras.optimizers.SGD(0.1), "squared_hinge")
     train(model)
-    for weight in binary_weights(model.variables):
+    for weight in weights_of(model.variables):
         np.testing.assert_allclose(
             weight.alpha, np.abs(weight.latent.numpy()).mean(), rtol=1e-6
         )

@@ -7,7 +7,7 @@ import numpy as np
 from keras import layers
 
 import keras_lab
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from tflite_export.convert import convert
 from tflite_export.export import predict, trained_kernels
 from tflite_export.flatbuffer.model import FlatModel
@@ -242,7 +242,7 @@ def randomize(model, seed=0):
             weight.assign(0.3 * rng.normal(size=shape))
         elif weight.name == "moving_variance":
             weight.assign(rng.uniform(0.5, 2, size=shape))
-    for weight in binary_weights(model.weights):
+    for weight in weights_of(model.weights):
         weight.latent.assign(rng.normal(size=weight.latent.shape))
         weight.refresh()
     return model

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from tests.tflite_export.support import (
     CASES,
     FORMATS,
@@ -69,8 +69,7 @@ def test_sign_inputs_are_exact_in_every_format_and_runtime(case, format):
 def test_signs_and_alpha_are_read_back_to_the_bit(case, make, format):
     model = make(case)
     trained = {
-        weight.latent.path: weight
-        for weight in binary_weights(model.model.weights)
+        weight.latent.path: weight for weight in weights_of(model.model.weights)
     }
     packed = read_packed(model.content(format))
     assert {weight.path for weight in packed} == set(trained)

@@ -8,7 +8,7 @@ import pytest
 from keras import layers
 
 import keras_lab
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from tests.tflite_export.support import (
     FORMATS,
     Exported,
@@ -78,7 +78,7 @@ SIGN_CASES = {
 def exported(case, batch_size=None):
     make = {**CASES, **SIGN_CASES}[case]
     model = randomize(make())
-    for weight in binary_weights(model.weights):
+    for weight in weights_of(model.weights):
         # α·√units is 0.7 then: a state forgets errors. Above 1 it amplifies
         # them from step to step, those of float arithmetic too.
         weight.latent.assign(0.3 * weight.latent.numpy())
@@ -123,8 +123,7 @@ def test_a_fixed_batch_size_may_be_chosen(format):
 def test_signs_and_the_alpha_of_each_gate_are_read_back(case, format):
     model = exported(case)
     trained = {
-        weight.latent.path: weight
-        for weight in binary_weights(model.model.weights)
+        weight.latent.path: weight for weight in weights_of(model.model.weights)
     }
     packed = read_packed(model.content(format))
     assert {weight.path for weight in packed} == set(trained)

@@ -6,7 +6,7 @@ import pytest
 from keras import layers
 
 import keras_lab
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 from tests.tflite_export.support import Exported, randomize
 from tflite_export import read_packed
 
@@ -55,7 +55,7 @@ def test_a_packed_network_is_a_small_fraction_of_the_float_one(make, ratio):
         assert floats / len(content) >= ratio
     trained = {
         weight.latent.path: weight.latent.numpy()
-        for weight in binary_weights(model.weights)
+        for weight in weights_of(model.weights)
     }
     packed = read_packed(exported.content("packed"))
     assert len(packed) == len(trained)

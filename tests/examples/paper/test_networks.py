@@ -10,7 +10,7 @@ from examples.paper import data as datasets
 from examples.paper.networks import Parts, StdBatchNormalization
 from examples.paper.recipes import RECIPES
 from examples.paper.schemes import SCHEMES
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 
 
 def kernel_sizes(model):
@@ -45,7 +45,7 @@ def test_a_recipe_builds_the_papers_network(name):
     kernels, units = NETWORKS[name]
     model = RECIPES[name].build(SCHEMES["lab"], classes=10)
     assert kernel_sizes(model) == kernels
-    assert len(binary_weights(model.weights)) == len(kernels)
+    assert len(weights_of(model.weights)) == len(kernels)
     # Batch norm has four numbers a unit, each kernel one α; no biases.
     assert model.count_params() == sum(kernels) + 4 * units + len(kernels)
 
@@ -74,7 +74,7 @@ def test_a_recipe_builds_the_papers_lstm(name, symbols):
         "character_lstm/softmax/bias": symbols,
     }
     # Only the LSTM's two kernels are binary, the softmax layer is not.
-    assert len(binary_weights(model.weights)) == 2
+    assert len(weights_of(model.weights)) == 2
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

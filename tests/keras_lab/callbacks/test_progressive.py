@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import keras_lab
-from keras_lab.binary_weight import binary_weights, blending
+from keras_lab.binary_weight import blending, weights_of
 from keras_lab.callbacks import ProgressiveBinarization
 
 
@@ -49,7 +49,7 @@ def test_a_blend_is_the_mean_of_w_and_its_binary_weight(rng, share):
     layer.binary_weights["kernel"].refresh()
     binary = layer.binary_kernel.numpy()
     x = rng.normal(size=(3, 7)).astype("float32")
-    with blending(binary_weights(layer.weights), [share]):
+    with blending(weights_of(layer.weights), [share]):
         blend, outputs = layer.binary_kernel.numpy(), layer(x)
     np.testing.assert_allclose(
         blend, (1 - share) * w + share * binary, atol=1e-6
@@ -67,7 +67,7 @@ def test_the_gradient_of_a_blend_goes_to_w_unchanged(rng):
     layer.build((None, 7))
     x = rng.normal(size=(3, 7)).astype("float32")
     upstream = rng.normal(size=(3, 5)).astype("float32")
-    weights = binary_weights(layer.weights)
+    weights = weights_of(layer.weights)
     with tf.GradientTape() as tape, blending(weights, [0.4]):
         loss = tf.reduce_sum(layer(x) * upstream)
     gradient = tape.gradient(loss, layer.kernel.value)
@@ -99,10 +99,10 @@ def test_by_default_it_goes_layer_by_layer(rng):
 def test_training_steps_use_the_blend_and_validation_does_not(rng):
     model, (x, y) = network("bwn"), data(rng)
     model.layers[0].kernel.assign(rng.uniform(-1, 1, (6, 8)))
-    for weight in binary_weights(model.weights):
+    for weight in weights_of(model.weights):
         weight.refresh()
     binary_loss = model.evaluate(x, y, verbose=0)
-    with blending(binary_weights(model.weights), [0.5, 0.5]):
+    with blending(weights_of(model.weights), [0.5, 0.5]):
         blended_loss = float(np.mean((model(x) - y) ** 2))
     assert blended_loss != pytest.approx(binary_loss, rel=1e-2)
     model.optimizer.learning_rate = 0.0

@@ -9,7 +9,7 @@ import pytest
 
 import keras_lab
 import tflite_export
-from keras_lab.binary_weight import binary_weights
+from keras_lab.binary_weight import weights_of
 
 # The smallest of each family, with the smallest input it takes.
 FAMILIES = {
@@ -142,7 +142,7 @@ def test_kernels_are_the_signs_and_the_mean_of_the_trained_weights():
     model = many_sided_model()
     before = [w.copy() for w in model.get_weights()]
     binary = keras_lab.binarize_model(model)
-    found = binary_weights(binary.weights)
+    found = weights_of(binary.weights)
     assert len(found) == 8
     alphas = {id(weight.alpha) for weight in found}
     copied = [w for w in binary.weights if id(w) not in alphas]
@@ -452,7 +452,7 @@ def test_a_binarized_pretrained_model_is_exported(name, tmp_path):
     report = tflite_export.export_tflite(binary, path)
     assert report.file_bytes < 0.6 * report.float_bytes
     packed = tflite_export.read_packed(path)
-    found = binary_weights(binary.weights)
+    found = weights_of(binary.weights)
     assert len(packed) == len(found)
     expected = {"/".join(w.latent.path.split("/")[-2:]): w for w in found}
     for weight in packed:

@@ -1,0 +1,89 @@
+"""The public names of `keras_lab`. Importing them imports Keras."""
+
+import keras
+
+if keras.config.backend() != "tensorflow":
+    raise ImportError(
+        "keras_lab needs the TensorFlow backend of Keras. "
+        f"Received: KERAS_BACKEND={keras.config.backend()}"
+    )
+
+from keras_lab import (
+    callbacks,
+    config,
+    constraints,
+    files,
+    layers,
+    ops,
+    quantizers,
+)
+from keras_lab._version import __version__
+from keras_lab.analysis import plots
+from keras_lab.analysis.summary import summary
+from keras_lab.binary_weight import BinaryWeight
+from keras_lab.convert.batch_norm import recalibrate_batch_norm
+from keras_lab.convert.binarize import binarize_model
+from keras_lab.convert.distillation import Distiller, SoftTargets
+from keras_lab.convert.freeze import freeze
+from keras_lab.convert.graph import binary_weights, walk
+from keras_lab.layers import (
+    BinaryConv1D,
+    BinaryConv2D,
+    BinaryConv2DTranspose,
+    BinaryConv3D,
+    BinaryDense,
+    BinaryDepthwiseConv2D,
+    BinaryGRU,
+    BinaryGRUCell,
+    BinaryLSTM,
+    BinaryLSTMCell,
+    BinaryRNN,
+    BinarySeparableConv2D,
+    BinarySimpleRNN,
+    BinarySimpleRNNCell,
+)
+from keras_lab.models import LABModel
+from keras_lab.optimizers import LABAdam, refresh
+from keras_lab.quantizers import BWN, LAB, BinaryConnect, SignActivation
+
+__all__ = [
+    "BWN",
+    "LAB",
+    "BinaryConnect",
+    "BinaryConv1D",
+    "BinaryConv2D",
+    "BinaryConv2DTranspose",
+    "BinaryConv3D",
+    "BinaryDense",
+    "BinaryDepthwiseConv2D",
+    "BinaryGRU",
+    "BinaryGRUCell",
+    "BinaryLSTM",
+    "BinaryLSTMCell",
+    "BinaryRNN",
+    "BinarySeparableConv2D",
+    "BinarySimpleRNN",
+    "BinarySimpleRNNCell",
+    "BinaryWeight",
+    "Distiller",
+    "LABAdam",
+    "LABModel",
+    "SignActivation",
+    "SoftTargets",
+    "__version__",
+    "binarize_model",
+    "binary_weights",
+    "callbacks",
+    "config",
+    "constraints",
+    "files",
+    "freeze",
+    "layers",
+    "ops",
+    "plots",
+    "quantizers",
+    "recalibrate_batch_norm",
+    "refresh",
+    "summary",
+    "walk",
+]
