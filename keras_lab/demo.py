@@ -11,7 +11,7 @@ The networks of a job differ only in their quantizer. They start from the same
 latent weights and see the same batches.
 """
 
-import dataclasses
+import collections
 import sys
 import tempfile
 import time
@@ -47,15 +47,8 @@ TEXT_BATCH = 50
 TEXT_EPOCHS = 4
 
 
-@dataclasses.dataclass(frozen=True)
-class Scheme:
-    """A way to store the weights, and how its curve is drawn."""
-
-    name: str
-    quantizer: str | None
-    curve: str
-
-
+# A way to store the weights, and how its curve is drawn.
+Scheme = collections.namedtuple("Scheme", ["name", "quantizer", "curve"])
 FULL_PRECISION = Scheme("full precision", None, "ks-")
 BINARY_CONNECT = Scheme("BinaryConnect", "binary_connect", "C0^:")
 BWN = Scheme("BWN", "bwn", "C1v--")
@@ -63,14 +56,8 @@ LAB = Scheme("LAB", "lab", "C3o-.")
 DIGIT_SCHEMES = (FULL_PRECISION, LAB)
 TEXT_SCHEMES = (FULL_PRECISION, BINARY_CONNECT, BWN, LAB)
 
-
-@dataclasses.dataclass(frozen=True)
-class ExportedFile:
-    """A format, the size of the file, and its accuracy in the interpreter."""
-
-    format: str
-    bytes: int
-    accuracy: float
+# The size of a `.tflite` file, and its accuracy in the interpreter.
+File = collections.namedtuple("File", ["format", "bytes", "accuracy"])
 
 
 def run(output: Path, seed: int, epochs: int | None = None) -> None:
@@ -86,8 +73,7 @@ def run(output: Path, seed: int, epochs: int | None = None) -> None:
     progress = Progress(len(DIGIT_SCHEMES) + len(TEXT_SCHEMES))
     accuracies, files = compare_digits(seed, epochs or DIGIT_EPOCHS, progress)
     losses, baseline = compare_text(seed, epochs or TEXT_EPOCHS, progress)
-    print(digits_table(accuracies, files))
-    print(text_table(losses, baseline))
+    print_tables(accuracies, files, losses, baseline)
     figure = draw(losses, baseline, files)
     with replacing(output) as partial:
         figure.savefig(partial, format=output.suffix[1:].lower(), dpi=150)
@@ -120,7 +106,6 @@ def compare_digits(seed, epochs, progress):
             progress.start(f"digits, {scheme.name}", "val_accuracy", "{:.2%}"),
         )
         accuracies[scheme] = history["val_accuracy"][-1]
-    progress.note("exporting the LAB network")
     return accuracies, export(network, x_test, y_test)
 
 
@@ -138,7 +123,7 @@ def digit_network(quantizer: str | None) -> keras.Model:
     return network
 
 
-def export(network, x, y) -> list[ExportedFile]:
+def export(network, x, y) -> list[File]:
     """Exports a network in every format and tests each file."""
     files = []
     with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +134,7 @@ def export(network, x, y) -> list[ExportedFile]:
             )
             (scores,) = tflite_export.run(path, x).values()
             accuracy = float(np.mean(scores.argmax(axis=1) == y))
-            files.append(ExportedFile(format, report.file_bytes, accuracy))
+            files.append(File(format, report.file_bytes, accuracy))
     return files
 
 
@@ -251,11 +236,6 @@ class Progress(keras.callbacks.Callback):
         self._show("training", end=False)
         return self
 
-    def note(self, text: str) -> None:
-        """Shows what happens between two networks."""
-        self.name = text
-        self._show("", end=False)
-
     def on_epoch_end(self, epoch, logs=None):
         done, epochs = epoch + 1, self.params["epochs"]
         value = self.form.format(logs[self.metric])
@@ -275,32 +255,21 @@ class Progress(keras.callbacks.Callback):
         )
 
 
-def digits_table(accuracies, files) -> str:
-    """Test accuracies, and the size and the accuracy of each file."""
-    largest = files[0].bytes
-    return "\n".join(
-        [
-            "\nDigits: a network 64-1280-1280-10, test accuracy",
-            *(f"  {s.name:<28}{a:>7.2%}" for s, a in accuracies.items()),
-            "\nThe LAB network as a .tflite file: test accuracy, size",
-            *(
-                f"  {file.format:<28}{file.accuracy:>7.2%}"
-                f"{file.bytes / 1000:>9.0f} kB   1/{largest / file.bytes:.1f}"
-                for file in files
-            ),
-        ]
-    )
-
-
-def text_table(losses, baseline) -> str:
-    """The cross-entropy of each network, next to that of byte frequencies."""
-    return "\n".join(
-        [
-            "\nText: an LSTM of 128 cells, nats per byte on held-out text",
-            *(f"  {s.name:<28}{v[-1]:>7.2f}" for s, v in losses.items()),
-            f"  {'byte frequencies, no network':<28}{baseline:>7.2f}",
-        ]
-    )
+def print_tables(accuracies, files, losses, baseline) -> None:
+    """Prints accuracies and files of the digits, and losses of the text."""
+    print("\nDigits: a network 64-1280-1280-10, test accuracy")
+    for scheme, accuracy in accuracies.items():
+        print(f"  {scheme.name:<28}{accuracy:>7.2%}")
+    print("\nThe LAB network as a .tflite file: test accuracy, size")
+    for format, size, accuracy in files:
+        print(
+            f"  {format:<28}{accuracy:>7.2%}{size / 1000:>9.0f} kB"
+            f"   1/{files[0].bytes / size:.1f}"
+        )
+    print("\nText: an LSTM of 128 cells, nats per byte on held-out text")
+    for scheme, values in losses.items():
+        print(f"  {scheme.name:<28}{values[-1]:>7.2f}")
+    print(f"  {'byte frequencies, no network':<28}{baseline:>7.2f}")
 
 
 def draw(losses, baseline, files) -> Figure:

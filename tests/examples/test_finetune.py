@@ -75,6 +75,7 @@ def test_it_goes_from_a_float_file_to_a_binary_tflite_file(
         run(folder, "--epochs 4 --progressive 1")
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_continues_to_the_same_result(
     run, tmp_path, monkeypatch
 ):

@@ -94,6 +94,7 @@ def test_a_jacobian_is_that_of_finite_differences(rng):
     np.testing.assert_allclose(norm, np.linalg.norm(jacobian), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_gradients_of_binary_connect_explode_and_those_of_lab_do_not(
     text, tmp_path, capsys
 ):
