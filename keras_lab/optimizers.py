@@ -280,4 +280,6 @@ def _finite(g):
         # XLA makes it part of the update, at no cost.
         return masked()
     # Checking every entry costs more than the one sum that says whether to.
-    return ops.cond(ops.isfinite(backend.sum_of_squares(g)), lambda: g, masked)
+    return ops.cond(
+        ops.isfinite(backend.half_sum_of_squares(g)), lambda: g, masked
+    )

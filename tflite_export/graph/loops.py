@@ -1,8 +1,8 @@
-"""Hands a tensor of the main subgraph to the operators inside a loop.
+"""Loops: which one a subgraph belongs to, and how to hand a tensor to it.
 
-What is unpacked inside the body of a WHILE is unpacked again at each call. So
-the body gets it as one more input that it returns unchanged, which the runtime
-does not copy from step to step.
+What is unpacked inside the body of a WHILE is unpacked again in each call. So
+it is unpacked outside, and the body gets it as one more loop variable that it
+returns unchanged. The runtime does not copy such a variable from step to step.
 """
 
 import copy
@@ -15,7 +15,7 @@ __all__ = ["loop_of", "pass_into_loop"]
 
 
 def loop_of(model: FlatModel, body: int):
-    """The WHILE of the main subgraph with this body, `None` if there is none.
+    """The WHILE of the main subgraph with this body, or `None`.
 
     Args:
         model: The model.
@@ -36,10 +36,10 @@ def pass_into_loop(model: FlatModel, loop, tensor: int) -> int:
     Args:
         model: The model to change.
         loop: A WHILE of the main subgraph.
-        tensor: The variable's value, a tensor of the main subgraph.
+        tensor: The tensor of the main subgraph with the value.
 
     Returns:
-        The number of the variable in the loop's body.
+        The number of the variable in the body of the loop.
     """
     main = model.subgraphs[0]
     body = model.subgraphs[loop.builtinOptions.bodySubgraphIndex]

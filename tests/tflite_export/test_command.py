@@ -1,6 +1,8 @@
 """The command line, run as a user runs it."""
 
 import json
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -82,7 +84,7 @@ def test_inspect_prints_the_same_table(capsys):
         ),
         (
             ["m.keras", "m2.tflite", "--validate", "y.npz"],
-            "must hold the arrays ['x']. Received: ['y']",
+            "must have the keys ['x']. Received: ['y']",
         ),
         (
             ["m.keras", "m2.tflite", "--batch-size", "0"],
@@ -95,7 +97,7 @@ def test_bad_arguments_and_damaged_files_are_named(
 ):
     assert main(arguments) == 1
     error = capsys.readouterr().err
-    assert error.startswith("tflite_export: error: ") and message in error
+    assert "error: " in error and message in error
     assert "Traceback" not in error
     assert not (folder / "m2.tflite").exists()
 
@@ -105,3 +107,43 @@ def test_an_unknown_format_is_refused_by_the_parser(capsys):
         main(["m.keras", "m2.tflite", "--format", "onebit"])
     assert exit.value.code == 2
     assert "'onebit'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import tflite_export; dir(tflite_export); tflite_export.Format",
+        "from tflite_export import command",
+        "import tflite_export.__main__",
+    ],
+)
+def test_help_and_names_need_neither_keras_nor_tensorflow(statement):
+    code = f"""if True:
+        import sys
+        {statement}
+        heavy = {{"keras", "keras_lab", "tensorflow", "numpy"}}
+        assert not heavy & set(sys.modules), heavy & set(sys.modules)
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_reading_a_file_needs_neither_keras_nor_tensorflow(tmp_path):
+    path = tmp_path / "m.tflite"
+    path.write_bytes(exported("dense").content("packed"))
+    code = f"""if True:
+        import sys, tflite_export
+        tflite_export.read_packed({str(path)!r})
+        print(tflite_export.inspect({str(path)!r}))
+        assert not {{"keras", "keras_lab", "tensorflow"}} & set(sys.modules)
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_public_name_is_there():
+    import tflite_export
+
+    assert dir(tflite_export) == sorted(tflite_export.__all__)
+    for name in tflite_export.__all__:
+        assert getattr(tflite_export, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'absent'"):
+        _ = tflite_export.absent

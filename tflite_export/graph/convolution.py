@@ -1,9 +1,10 @@
-"""What several transformations ask about a convolution."""
+"""Questions about a convolution: its size, groups, strides and padding."""
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.flatbuffer.schema import schema, shape_of
 
 __all__ = [
+    "can_be_matmul",
     "has_fixed_size",
     "is_grouped",
     "missing",
@@ -14,7 +15,7 @@ __all__ = [
 
 
 def has_fixed_size(subgraph, operator) -> bool:
-    """Whether height, width and channels of the data are known."""
+    """Whether all sizes of the data but the batch size are known."""
     tensor = subgraph.tensors[inputs_of(operator)[0]]
     sizes = tensor.shapeSignature
     return min((shape_of(tensor) if sizes is None else sizes)[1:]) > 0
@@ -28,6 +29,15 @@ def is_grouped(model: FlatModel, subgraph, operator) -> bool:
     return shape_of(data)[-1] != shape_of(weights)[-1]
 
 
+def can_be_matmul(model: FlatModel, subgraph, operator) -> bool:
+    """Whether it is a CONV_2D of a known size with one group."""
+    return (
+        model.operator_name(operator) == "CONV_2D"
+        and has_fixed_size(subgraph, operator)
+        and not is_grouped(model, subgraph, operator)
+    )
+
+
 def steps(operator, axis: int) -> tuple[int, int]:
     """Stride and dilation along rows (0) or columns (1)."""
     options = operator.builtinOptions
@@ -38,14 +48,16 @@ def steps(operator, axis: int) -> tuple[int, int]:
 
 
 def missing(operator, axis: int, size: int, taps: int, output: int) -> int:
-    """How many more inputs the outputs need; less than none are skipped.
+    """How many more inputs the outputs need than there are.
+
+    The number is negative if the convolution skips some of the inputs.
 
     Args:
         operator: The convolution.
-        axis: Rows (0) or columns (1).
-        size: How many the data has of them.
-        taps: How many the kernel has.
-        output: How many the output has.
+        axis: 0 for rows, 1 for columns.
+        size: The length of the data along this axis.
+        taps: The length of the kernel.
+        output: The length of the output.
     """
     stride, dilation = steps(operator, axis)
     return (output - 1) * stride + (taps - 1) * dilation + 1 - size
@@ -65,7 +77,7 @@ def padding(
 
 
 def places(operator, axis: int, tap: int, output: int) -> range:
-    """Which of the padded data a tap of the kernel is multiplied with."""
+    """The places in the padded data that a tap of the kernel multiplies."""
     stride, dilation = steps(operator, axis)
     first = tap * dilation
     return range(first, first + (output - 1) * stride + 1, stride)

@@ -1,4 +1,4 @@
-"""Operators that take the place of one."""
+"""Several operators in the place of one."""
 
 import numpy as np
 
@@ -9,15 +9,15 @@ __all__ = ["Replacement"]
 
 
 class Replacement:
-    """Operators that take the place of a convolution or of a dense layer.
+    """Collects the operators that replace a convolution or a dense layer.
 
-    Shapes are those for the batch size that the file has; nothing depends on
-    it, so that another one works as well.
+    Shapes are written for the batch size that the file has. The operators work
+    for any other batch size too.
 
     Args:
         model: The model to change.
         subgraph: Where the operator is.
-        operator: What is to be replaced, with data, weights and a bias.
+        operator: The operator to replace, with data, weights and a bias.
     """
 
     def __init__(self, model: FlatModel, subgraph, operator):
@@ -37,14 +37,14 @@ class Replacement:
         return self.model.small_constant(self.subgraph, value)
 
     def add(self, name, inputs, shape, *integers, **options) -> int:
-        """Appends an operator; gives the tensor that it writes.
+        """Adds an operator; returns the tensor that it writes.
 
         Args:
-            name: The operator.
-            inputs: Tensors.
-            shape: Of the result.
-            integers: Further inputs, constants of integers.
-            options: Of the operator.
+            name: The name of the operator.
+            inputs: A list of tensors.
+            shape: The shape of the result.
+            *integers: More inputs, as integer constants.
+            **options: The options of the operator.
         """
         inputs = inputs + [
             self.constant(np.array(value, np.int32)) for value in integers
@@ -58,13 +58,13 @@ class Replacement:
         return tensor
 
     def reshape(self, tensor, shape, axis=0) -> int:
-        """Gives a shape; `axis` is the one that the batch size is part of."""
+        """Reshapes; the length of `axis` depends on the batch size."""
         sizes = list(shape)
         sizes[axis] = -1
         return self.add("RESHAPE", [tensor], shape, sizes)
 
     def pad(self, data, rows, columns) -> int:
-        """Puts zeros before and after the rows and columns."""
+        """Adds zeros before and after the rows and columns."""
         zeros = np.array([(0, 0), rows, columns, (0, 0)], np.int32)
         if not zeros.any():
             return data
@@ -72,7 +72,7 @@ class Replacement:
         return self.add("PAD", [data], tuple(shape.tolist()), zeros)
 
     def slice(self, data, ranges: dict[int, range], batch_axis=0) -> int:
-        """Some of a tensor of four axes, along those that are given."""
+        """A part of a tensor with four axes: a range for each axis given."""
         shape = list(self.shape(data))
         begin, end = np.zeros(4, np.int32), np.array(shape, np.int32)
         strides = np.ones(4, np.int32)
@@ -82,7 +82,7 @@ class Replacement:
             shape[axis] = len(chosen)
         if tuple(shape) == self.shape(data):
             return data
-        # The masks leave the batch whole, whatever its size.
+        # The masks keep the whole batch, whatever its size.
         return self.add(
             "STRIDED_SLICE",
             [data],
@@ -95,7 +95,7 @@ class Replacement:
         )
 
     def concatenate(self, parts, axis) -> int:
-        """Puts parts side by side."""
+        """Joins parts along an axis."""
         if len(parts) == 1:
             return parts[0]
         shape = list(self.shape(parts[0]))
@@ -103,7 +103,7 @@ class Replacement:
         return self.add("CONCATENATION", parts, tuple(shape), axis=axis)
 
     def finish(self, tensor) -> None:
-        """Adds the bias, and puts the operators in place."""
+        """Adds the bias and puts the operators in place of the old one."""
         options = self.operator.builtinOptions
         if self.bias < 0:
             self.bias = self.constant(np.zeros(1, np.float32))
