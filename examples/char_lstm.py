@@ -22,9 +22,9 @@ import keras
 import numpy as np
 
 import keras_lab
+from examples.environment import environment, write_json
 from examples.paper import data as datasets
 from examples.paper.schemes import SCHEMES
-from examples.records import environment, write_json
 
 
 def character_lstm(

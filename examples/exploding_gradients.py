@@ -25,9 +25,9 @@ import tensorflow as tf
 
 import keras_lab
 from examples.char_lstm import character_lstm
+from examples.environment import environment, write_json
 from examples.paper import data as datasets
 from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
-from examples.records import environment, write_json
 
 STEPS = (10, 100)
 BATCH = 100

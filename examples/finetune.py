@@ -30,9 +30,9 @@ import numpy as np
 
 import keras_lab
 import tflite_export
+from examples.environment import environment, write_json, write_text
 from examples.paper import data as datasets
 from examples.paper.schemes import SCHEMES
-from examples.records import environment, write_json, write_text
 
 RESNET8 = "cifar10_resnet8_mlperf_tiny.h5"
 RESNET8_URL = (
