@@ -10,7 +10,7 @@ import zlib
 
 import numpy as np
 
-from tflite_export.expand import (
+from tflite_export.expanders.tflz import (
     BYTE_TABLES,
     HEADER,
     MAGIC,
