@@ -1,26 +1,17 @@
+import java.io.BufferedInputStream;
 import java.io.DataInputStream;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.util.zip.CRC32;
-import java.util.zip.DataFormatException;
+import java.util.zip.CheckedInputStream;
 import java.util.zip.Inflater;
+import java.util.zip.InflaterInputStream;
 
 /** Expands a shrunk TFLite file (docs/container.md). For Android and the JVM. */
 public final class Tflz {
   private static final int CHUNK = 1 << 16;
   private static final int MAX_RANGES = 16384;
-
-  private final DataInputStream in;
-  private final byte[] chunk = new byte[CHUNK];
-  private ByteBuffer table;
-  private byte[] out;
-
-  private Tflz(InputStream in) {
-    this.in = new DataInputStream(in);
-  }
 
   /**
    * Returns the file that was shrunk, byte for byte.
@@ -28,104 +19,98 @@ public final class Tflz {
    * @param limit the largest expanded size to accept, in bytes
    * @throws IOException if the container is damaged, truncated or too large
    */
-  public static byte[] expand(InputStream in, int limit) throws IOException {
-    try {
-      return new Tflz(in).run(limit);
-    } catch (EOFException e) {
-      throw new IOException("Damaged container: it is truncated", e);
-    } catch (DataFormatException e) {
-      throw new IOException("Damaged container: " + e.getMessage(), e);
-    }
-  }
-
-  private byte[] run(int limit) throws IOException, DataFormatException {
-    ByteBuffer header = read(32);
-    require(header.getInt() == 0x5A4C4654, "it does not begin with 'TFLZ'");
-    require(header.getInt() == 1, "unknown version");
-    long size = unsigned(header), crc = unsigned(header), count = unsigned(header);
-    long rest = unsigned(header), restCrc = unsigned(header);
-    require(count <= MAX_RANGES, "too many ranges");
-    table = read(12 * (int) count);
-    CRC32 headerCrc = new CRC32();
-    headerCrc.update(header.array(), 0, 28);
-    headerCrc.update(table.array());
-    require(headerCrc.getValue() == unsigned(header), "wrong header CRC");
+  public static byte[] expand(InputStream source, int limit) throws IOException {
+    InputStream buffered = new BufferedInputStream(source, CHUNK);
+    CRC32 seen = new CRC32();
+    DataInputStream in = new DataInputStream(new CheckedInputStream(buffered, seen));
+    require(unsigned(in) == 0x5A4C4654 && unsigned(in) == 1, "it is not 'TFLZ', version 1");
+    long size = unsigned(in), crc = unsigned(in), count = unsigned(in);
+    long restSize = unsigned(in), restCrc = unsigned(in);
+    long headerCrc = unsigned(new DataInputStream(buffered)); // Does not count itself.
+    require(count <= MAX_RANGES, "it lists too many ranges");
+    long[] table = new long[3 * (int) count];
+    for (int i = 0; i < table.length; i++) table[i] = unsigned(in);
+    require(seen.getValue() == headerCrc, "wrong header CRC");
     require(size <= limit, "it expands to more than the limit");
     long end = 0, missing = size;
-    while (table.hasRemaining()) {
-      long offset = unsigned(table), length = unsigned(table), perByte = unsigned(table);
+    for (int i = 0; i < table.length; i += 3) {
+      long offset = table[i], length = table[i + 1], perByte = table[i + 2];
       require(perByte == 1 || perByte == 2 || perByte == 4, "unknown encoding");
       require(end <= offset && length > 0 && offset + length <= size, "wrong ranges");
       end = offset + length;
       missing -= length;
     }
-    require(missing <= 1032 * rest, "its size is impossible");
-    out = new byte[(int) size];
-    inflate(rest, restCrc, (int) missing);
-    for (int i = 0; i < count; i++) {
-      expandRange(table.getInt(12 * i), table.getInt(12 * i + 4), table.getInt(12 * i + 8));
+    require(missing <= 1032 * restSize, "its size is impossible");
+
+    byte[] model = new byte[(int) size];
+    seen.reset();
+    Rest rest = new Rest(in, restSize);
+    DataInputStream gaps = new DataInputStream(rest);
+    int at = 0;
+    for (int i = 0; i < table.length; i += 3) {
+      gaps.readFully(model, at, (int) table[i] - at);
+      at = (int) (table[i] + table[i + 1]);
+    }
+    gaps.readFully(model, at, model.length - at);
+    require(rest.isAtEnd() && seen.getValue() == restCrc, "its deflated rest is damaged");
+    for (int i = 0; i < table.length; i += 3) {
+      expandRange(in, model, (int) table[i], (int) table[i + 1], (int) table[i + 2]);
     }
     require(in.read() < 0, "bytes follow its end");
-    CRC32 whole = new CRC32();
-    whole.update(out);
-    require(whole.getValue() == crc, "wrong CRC");
-    return out;
+    seen.reset();
+    seen.update(model);
+    require(seen.getValue() == crc, "wrong CRC");
+    return model;
   }
 
-  /** Inflates the rest into the gaps between the ranges. */
-  private void inflate(long unread, long crc, int missing) throws IOException, DataFormatException {
-    Inflater inflater = new Inflater();
-    CRC32 seen = new CRC32();
-    for (int at = 0, next = 0; !inflater.finished(); ) {
-      int stop = 12 * next < table.capacity() ? table.getInt(12 * next) : out.length;
-      if (at == stop && missing > 0) {
-        at = stop + table.getInt(12 * next++ + 4);
-        continue;
-      }
-      if (inflater.needsInput() && unread > 0) {
-        int n = (int) Math.min(unread, CHUNK);
-        in.readFully(chunk, 0, n);
-        seen.update(chunk, 0, n);
-        inflater.setInput(chunk, 0, n);
-        unread -= n;
-      }
-      // Beyond the last gap there is room for one byte, so as to see too many.
-      int n = missing > 0 ? inflater.inflate(out, at, stop - at) : inflater.inflate(new byte[1]);
-      require(n <= missing && (n > 0 || unread > 0 || inflater.finished()), "wrong length");
-      at += n;
-      missing -= n;
-    }
-    int left = inflater.getRemaining() + missing;
-    inflater.end();
-    require(left + unread == 0 && seen.getValue() == crc, "its deflated rest");
-  }
+  /** The bytes outside of the ranges. */
+  private static final class Rest extends InflaterInputStream {
+    private long unread;
 
-  private void expandRange(int at, int length, int perByte) throws IOException {
-    int width = 8 / perByte; // Bits per weight, and bytes per byte of signs.
-    byte[] rows = new byte[256 * width];
-    for (int i = 0; i < 256 * 8; i++) {
-      int code = (i / 8 >> i % 8 & 1) == 1 ? 1 : (1 << width) - 1;
-      rows[i / 8 * width + i % 8 / perByte] |= (byte) (code << i % perByte * width);
+    Rest(InputStream in, long size) {
+      super(in, new Inflater(), CHUNK);
+      unread = size;
     }
-    while (length > 0) {
-      int count = Math.min((length + width - 1) / width, CHUNK), last = 0;
-      in.readFully(chunk, 0, count);
-      for (int i = 0; i < count; i++, at += last, length -= last) {
-        last = Math.min(width, length);
-        System.arraycopy(rows, (chunk[i] & 255) * width, out, at, last);
-      }
-      require((chunk[count - 1] & 255) >> last * perByte == 0, "unused bits are set");
+
+    @Override
+    protected void fill() throws IOException {
+      len = in.read(buf, 0, (int) Math.min(buf.length, unread));
+      if (len <= 0) throw new EOFException("Truncated container");
+      unread -= len;
+      inf.setInput(buf, 0, len);
+    }
+
+    boolean isAtEnd() throws IOException {
+      boolean atEnd = read() < 0 && inf.finished() && inf.getRemaining() == 0 && unread == 0;
+      inf.end();
+      return atEnd;
     }
   }
 
-  private ByteBuffer read(int count) throws IOException {
-    byte[] bytes = new byte[count];
-    in.readFully(bytes);
-    return ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+  /** Expands sign bits to weights of +1 and -1, one to four in each byte of the model. */
+  private static void expandRange(DataInputStream in, byte[] model, int at, int length, int perByte)
+      throws IOException {
+    byte[] signs = new byte[Math.min(length, CHUNK)], codes = new byte[1 << perByte];
+    int width = 8 / perByte; // Bits per weight, and bytes of the model per byte of signs.
+    for (int i = 0; i < codes.length * perByte; i++) {
+      int code = (i / perByte >> i % perByte & 1) == 1 ? 1 : (1 << width) - 1;
+      codes[i / perByte] |= (byte) (code << i % perByte * width);
+    }
+    for (int stop = at + length; at < stop; ) {
+      int count = Math.min((stop - at - 1) / width + 1, CHUNK);
+      in.readFully(signs, 0, count);
+      for (int i = 0; i < count; i++) {
+        int bits = signs[i] & 255;
+        for (int j = 0; j < width && at < stop; j++, bits >>= perByte) {
+          model[at++] = codes[bits & codes.length - 1];
+        }
+        require(bits == 0, "unused bits are set");
+      }
+    }
   }
 
-  private static long unsigned(ByteBuffer buffer) {
-    return buffer.getInt() & 0xFFFFFFFFL;
+  private static long unsigned(DataInputStream in) throws IOException {
+    return Integer.reverseBytes(in.readInt()) & 0xFFFFFFFFL;
   }
 
   private static void require(boolean condition, String problem) throws IOException {
