@@ -1,13 +1,11 @@
 // Expands a shrunk TFLite file (docs/container.md), in browsers and in Node.
 
-const CHUNK = 1 << 12; // Small, because browsers inflate a whole chunk at once.
-const MAX_RANGES = 16384;
+// A chunk is small, because browsers inflate all of it at once.
+const CHUNK = 1 << 12, MAX_RANGES = 16384;
 
 /**
  * Returns the file that was shrunk, byte for byte, as a Uint8Array.
- *
- * @param {ReadableStream} source The container: `response.body`, `blob.stream()`
- *     or, if it is in an array already, `new Response(array).body`.
+ * @param {ReadableStream} source The container, for example `response.body`.
  * @param {number} limit The largest expanded size to accept, in bytes.
  * @throws {Error} If the container is damaged, truncated or too large.
  */
@@ -22,13 +20,11 @@ export async function expand(source, limit = 2 ** 30) {
   const table = await input.fill(new Uint8Array(12 * count));
   require(crc32(table, crc32(header.subarray(0, 28))) === headerCrc, "wrong header CRC");
   require(size <= limit, `it expands to ${size} bytes, over ${limit}`);
-  const ranges = [];
+  const ranges = Array.from({ length: count }, (_, i) => new Uint32Array(table.buffer, 12 * i, 3));
   let end = 0, missing = size;
-  for (let i = 0; i < count; i++) {
-    const [offset, length, perByte] = new Uint32Array(table.buffer, 12 * i, 3);
+  for (const [offset, length, perByte] of ranges) {
     require([1, 2, 4].includes(perByte), `unknown encoding ${perByte}`);
     require(end <= offset && length > 0 && offset + length <= size, "wrong ranges");
-    ranges.push([offset, length, perByte]);
     end = offset + length;
     missing -= length;
   }
@@ -60,8 +56,7 @@ async function inflate(input, unread, crc, model, ranges) {
     await inflated.fill(model.subarray(end, offset));
     end = offset + length;
   }
-  const ended = await inflated.ended();
-  require(ended && unread === 0 && seen === crc, "its deflated rest is damaged");
+  require((await inflated.ended()) && unread === 0 && seen === crc, "its rest is damaged");
 }
 
 /** Expands sign bits to weights of +1 and -1, one to four in each byte. */
