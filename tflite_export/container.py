@@ -36,17 +36,15 @@ def shrink(content: bytes) -> bytes:
     """Returns a container of the file, with one bit per weight of ±1.
 
     Args:
-        content: A `.tflite` file. Its INT8, INT4 and INT2 weights of ±1 become
-            bits. A file without such weights is deflated.
+        content: A `.tflite` file, or any other bytes. INT8, INT4 and INT2
+            weights of ±1 become bits. Everything else is deflated.
 
     Returns:
         The container. `expand` gives back the same file, byte for byte.
+
+    Raises:
+        ValueError: If `content` has 4 GiB or more.
     """
-    if is_shrunk(content):
-        raise ValueError(
-            "`content` is shrunk already. Received: content beginning with "
-            f"{bytes(content[:4])!r}"
-        )
     if len(content) > LARGEST:
         raise ValueError(
             f"`content` must be smaller than 4 GiB. Received: {len(content)} "

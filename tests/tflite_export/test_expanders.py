@@ -1,11 +1,12 @@
 """The expanders in C, Java and JavaScript do what the Python one does."""
 
+import functools
 import hashlib
 import pathlib
 import shutil
 import struct
 import subprocess
-import time
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from tflite_export.container import shrink
 EXPANDERS = pathlib.Path(expanders.__file__).parent
 DRIVERS = pathlib.Path(__file__).parent / "expanders"
 FILES = containers.files()
-C_FLAGS = "-std=c99 -Wall -Wextra -Wpedantic -Werror".split()
+MB = 2**20
 
 
 def tool(name):
@@ -26,113 +27,119 @@ def tool(name):
     return found or pytest.skip(f"`{name}` is not installed")
 
 
-def build_c(folder, *flags):
-    program = folder / "driver"
-    subprocess.run(
-        [tool("gcc"), *C_FLAGS, *flags, f"-I{EXPANDERS}", DRIVERS / "driver.c"]
-        + ["-o", program, "-lz"],
-        check=True,
-    )
+def build_c(folder, *options):
+    program, source = folder / "driver", DRIVERS / "driver.c"
+    warnings = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    options = [*warnings, *options, f"-I{EXPANDERS}", source, "-lz"]
+    subprocess.run([tool("gcc"), *options, "-o", program], check=True)
     return [program]
 
 
+def build_sanitized_c(folder):
+    return build_c(folder, "-O1", "-fsanitize=address,undefined")
+
+
+def build_optimized_c(folder):
+    return build_c(folder, "-O2")
+
+
 def build_java(folder):
+    java, options = tool("java"), ["-Xlint:all", "-Werror", "-d", folder]
     sources = [EXPANDERS / "Tflz.java", DRIVERS / "Driver.java"]
-    java = tool("java")
-    subprocess.run(
-        [tool("javac"), "-Xlint:all", "-Werror", "-d", folder, *sources],
-        check=True,
-    )
-    return [java, "-Xshare:auto", "-Xmx400m", "-cp", folder, "Driver"]
+    subprocess.run([tool("javac"), *options, *sources], check=True)
+    return [java, "-Xmx400m", "-cp", folder, "Driver"]
 
 
-def build_javascript(folder):
-    # Outside of a package.json that says so, only `.mjs` is a module to Node.
+def build_javascript(folder, *options):
+    # Without a package.json beside it, Node takes only `.mjs` for a module.
     copy = shutil.copy(EXPANDERS / "tflz.js", folder / "tflz.mjs")
-    return [tool("node"), "--expose-gc", DRIVERS / "driver.mjs", copy]
+    return [tool("node"), *options, DRIVERS / "driver.mjs", copy]
 
 
-BUILDERS = {
-    "c": lambda folder: build_c(folder, "-O2"),
-    "c_sanitized": lambda folder: build_c(
-        folder, "-O1", "-fsanitize=address,undefined"
-    ),
-    "java": build_java,
-    "javascript": build_javascript,
-}
+def build_measured_javascript(folder):
+    return build_javascript(folder, "--expose-gc")
 
 
-@pytest.fixture(scope="session", params=BUILDERS)
-def expand_all(request, tmp_path_factory):
-    """A function that expands many containers in one process."""
-    folder = tmp_path_factory.mktemp(request.param)
-    command = BUILDERS[request.param](folder)
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory):
+    """Returns the command of a builder, which runs once."""
 
-    def expand_all(contents):
-        """Returns a tuple per container: expanded?, memory, answer."""
-        batch, answers = folder / "batch", folder / "answers"
-        with batch.open("wb") as file:
-            for content in contents:
-                file.write(struct.pack("<I", len(content)) + content)
-        answers.unlink(missing_ok=True)
-        subprocess.run([*command, batch, answers, str(LIMIT)], check=True)
-        data, found = answers.read_bytes(), []
-        while data:
-            expanded, memory, length = struct.unpack_from("<BII", data)
-            found.append((bool(expanded), memory, data[9 : 9 + length]))
-            data = data[9 + length :]
-        assert len(found) == len(contents)
-        return found
+    @functools.cache
+    def command(build):
+        return build(tmp_path_factory.mktemp("expander"))
 
-    expand_all.language = request.param
-    return expand_all
+    return command
 
 
-def test_every_file_comes_back(expand_all):
-    answers = expand_all([shrink(content) for content in FILES.values()])
-    for (name, content), (expanded, _, answer) in zip(FILES.items(), answers):
-        assert expanded, f"{name}: {answer}"
-        assert (
-            hashlib.sha256(answer).digest() == hashlib.sha256(content).digest()
-        ), name
+class Answer(NamedTuple):
+    expanded: bool
+    memory: int  # In bytes, beside the container.
+    seconds: float
+    content: bytes  # The expanded file, or what is wrong.
 
 
-def test_damage_is_refused(expand_all):
+def runner(*builders):
+    """A fixture: a function that expands many containers in one process."""
+
+    @pytest.fixture(params=builders)
+    def fixture(request, commands, tmp_path):
+        command = commands(request.param)
+
+        def expand_all(contents):
+            batch, answers = tmp_path / "batch", tmp_path / "answers"
+            with batch.open("wb") as file:
+                for content in contents:
+                    file.write(struct.pack("<I", len(content)) + content)
+            subprocess.run([*command, batch, answers, str(LIMIT)], check=True)
+            found = list(read_answers(answers.read_bytes()))
+            assert len(found) == len(contents)
+            return found
+
+        return expand_all
+
+    return fixture
+
+
+def read_answers(data):
+    at = 0
+    while at < len(data):
+        expanded, *numbers = struct.unpack_from("<BIII", data, at)
+        memory, microseconds, length = numbers
+        content = data[at + 13 : at + 13 + length]
+        yield Answer(expanded == 1, memory, microseconds / 1e6, content)
+        at += 13 + length
+
+
+# The sanitizers take time and memory themselves.
+optimized_c = runner(build_optimized_c)
+measured = runner(build_optimized_c, build_java, build_measured_javascript)
+checked = runner(build_sanitized_c, build_java, build_javascript)
+
+
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_every_file_comes_back(checked):
+    answers = checked([shrink(content) for content in FILES.values()])
+    for (name, content), answer in zip(FILES.items(), answers):
+        assert answer.expanded, f"{name}: {answer.content}"
+        assert sha256(answer.content) == sha256(content), name
+
+
+def test_damage_is_refused(checked):
     cases = dict([*containers.damaged(), *containers.forged()])
-    answers = expand_all([*cases.values(), containers.small()])
-    assert answers.pop()[::2] == (True, containers.SMALL_FILE)
-    for name, (expanded, _, problem) in zip(cases, answers):
-        assert not expanded, f"{name} was expanded"
-        assert problem, f"{name}: no message"
-
-
-def test_bombs_take_no_memory(expand_all):
-    if expand_all.language == "c_sanitized":
-        pytest.skip("The sanitizer takes memory itself")
-    bombs = dict(containers.forged())
-    # Its length cannot be known from a stream: only `limit` protects from it.
-    del bombs["a huge range"]
-    answers = expand_all(list(bombs.values()))
-    for name, (_, memory, _) in zip(bombs, answers):
-        assert memory < 2**20, name
-
-
-def test_takes_less_than_1_mb_beside_the_file(expand_all):
-    if expand_all.language == "c_sanitized":
-        pytest.skip("The sanitizer takes memory itself")
-    rng = np.random.default_rng(1)
-    content = floats(rng, 10**5) + b"".join(
-        weights(rng, 3 * 10**6, n) for n in (1, 2, 4)
-    )
-    [(expanded, memory, _)] = expand_all([shrink(content)])
-    assert expanded
-    assert memory < len(content) + 2**20
+    *answers, undamaged = checked([*cases.values(), containers.small()])
+    assert undamaged.content == containers.SMALL_FILE
+    for name, answer in zip(cases, answers):
+        assert not answer.expanded, name
+        assert answer.content, f"{name}: no message"
 
 
 @pytest.mark.parametrize(
     "count", [500, pytest.param(50_000, marks=pytest.mark.slow)]
 )
-def test_random_damage_is_refused(expand_all, count):
+def test_random_damage_is_refused(checked, count):
     rng = np.random.default_rng(count)
     wholes = [shrink(FILES[name]) for name in ("all_encodings", "1_3_257")]
     contents = []
@@ -141,9 +148,29 @@ def test_random_damage_is_refused(expand_all, count):
         content = containers.random_damage(rng, whole)
         if content != whole:
             contents.append(content)
-    assert not any(expanded for expanded, _, _ in expand_all(contents))
+    assert not any(answer.expanded for answer in checked(contents))
 
 
-def test_10_mb_take_less_than_20_ms_in_c(tmp_path):
-    """Measured as what ten more containers cost in the driver."""
-    command = build_c(tmp_path, "-O2", "-DREPEAT")
+def test_takes_less_than_1_mb_beside_the_file(measured):
+    rng = np.random.default_rng(1)
+    content = floats(rng, 10**5) + b"".join(
+        weights(rng, 3 * 10**6, per_byte) for per_byte in (1, 2, 4)
+    )
+    [answer] = measured([shrink(content)])
+    assert answer.expanded
+    assert answer.memory < len(content) + MB
+
+
+def test_bombs_take_no_memory(measured):
+    bombs = dict(containers.forged())
+    # A stream does not tell its length: only `limit` protects from this one.
+    del bombs["a huge range"]
+    for name, answer in zip(bombs, measured(list(bombs.values()))):
+        assert answer.memory < MB, name
+
+
+@pytest.mark.parametrize("per_byte", [1, 2, 4])
+def test_10_mb_take_less_than_20_ms_in_c(optimized_c, per_byte):
+    container = shrink(weights(np.random.default_rng(1), 10**7, per_byte))
+    answers = optimized_c([container] * 3)
+    assert min(answer.seconds for answer in answers) < 0.02

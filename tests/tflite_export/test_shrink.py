@@ -75,9 +75,8 @@ class TestRoundTrip:
 
     def test_an_exported_file_takes_a_bit_per_weight(self, models):
         # 3 * 3 * 4 * 32 weights of the convolution and 1152 * 8 of the layer.
-        found = sum(
-            n * count for _, n, count in ranges_of(shrink(models["fast"]))
-        )
+        ranges = ranges_of(shrink(models["fast"]))
+        found = sum(length * per_byte for _, length, per_byte in ranges)
         assert 0.95 * (1152 + 9216) < found < 1.02 * (1152 + 9216)
 
     @pytest.mark.parametrize("per_byte", [1, 2, 4])
@@ -99,9 +98,8 @@ class TestRoundTrip:
         assert [length for _, length, _ in ranges_of(container)] == [900, 500]
         assert expand(container) == b"".join(parts)
 
-    def test_refuses_a_container(self):
-        with pytest.raises(ValueError, match="Received: .*TFLZ"):
-            shrink(shrink(b"model"))
+    def test_a_container_can_be_shrunk(self):
+        assert expand(expand(shrink(shrink(b"model")))) == b"model"
 
     @settings(max_examples=200, deadline=None, database=None)
     @given(st.binary(max_size=2000))
@@ -109,13 +107,10 @@ class TestRoundTrip:
         assert expand(shrink(content)) == content
 
     @settings(max_examples=100, deadline=None, database=None)
-    @given(
-        st.lists(st.sampled_from([b"\x01", b"\xff", b"\x11", b"\x55", b"0"]))
-    )
+    @given(st.lists(st.sampled_from(b"\x01\xff\x11\xf1\x55\xd70")))
     def test_any_runs_come_back(self, values):
-        content = b"".join(
-            value * (250 + 3 * i) for i, value in enumerate(values)
-        )
+        runs = (bytes([x]) * (250 + 3 * i) for i, x in enumerate(values))
+        content = b"".join(runs)
         assert expand(shrink(content)) == content
 
     @pytest.mark.parametrize(
@@ -217,7 +212,7 @@ class TestDamage:
         for name, content in containers.damaged():
             self.refuse(name, content)
 
-    @pytest.mark.parametrize(("name", "content"), containers.forged())
+    @pytest.mark.parametrize(("name", "content"), list(containers.forged()))
     def test_refuses_what_no_writer_makes(self, name, content):
         tracemalloc.start()
         self.refuse(name, content)

@@ -23,16 +23,17 @@ public final class Driver {
         in.get(container);
         boolean expanded = true;
         byte[] answer;
-        long before = allocated();
+        long before = allocated(), start = THREADS.getCurrentThreadCpuTime();
         try {
           answer = Tflz.expand(new ByteArrayInputStream(container), limit);
         } catch (IOException e) {
           answer = e.toString().getBytes(StandardCharsets.UTF_8);
           expanded = false;
         }
-        int taken = (int) (allocated() - before);
-        ByteBuffer head = ByteBuffer.allocate(9).order(ByteOrder.LITTLE_ENDIAN);
-        out.write(head.put((byte) (expanded ? 1 : 0)).putInt(taken).putInt(answer.length).array());
+        long microseconds = (THREADS.getCurrentThreadCpuTime() - start) / 1000;
+        ByteBuffer head = ByteBuffer.allocate(13).order(ByteOrder.LITTLE_ENDIAN);
+        head.put((byte) (expanded ? 1 : 0)).putInt((int) (allocated() - before));
+        out.write(head.putInt((int) microseconds).putInt(answer.length).array());
         out.write(answer);
       }
     }

@@ -23,6 +23,7 @@ const parts = [];
 for (let input = readFileSync(batch); input.length > 0; ) {
   const end = 4 + input.readUInt32LE(0);
   const before = (peak = arrays());
+  const start = performance.now();
   let expanded = 1, answer;
   try {
     answer = Buffer.from((await expand(stream(input.subarray(4, end)), Number(limit))).buffer);
@@ -30,10 +31,11 @@ for (let input = readFileSync(batch); input.length > 0; ) {
     answer = Buffer.from(String(error));
     expanded = 0;
   }
-  const head = Buffer.alloc(9);
+  const head = Buffer.alloc(13);
   head.writeUInt8(expanded, 0);
   head.writeUInt32LE(Math.max(0, peak - before), 1);
-  head.writeUInt32LE(answer.length, 5);
+  head.writeUInt32LE(1000 * (performance.now() - start), 5);
+  head.writeUInt32LE(answer.length, 9);
   parts.push(head, answer);
   input = input.subarray(end);
 }
