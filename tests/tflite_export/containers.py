@@ -3,10 +3,13 @@
 import zlib
 
 import numpy as np
+import pytest
 
 from tflite_export.expanders.tflz import BYTE_TABLES, HEADER, MAX_RANGES, RANGE
 
 LIMIT = 1 << 26  # What the tests accept as the expanded size.
+# Weights per byte in tests of the speed. The slowest is part of every run.
+TIMED = [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 4]
 
 
 def weights(rng, length, per_byte):

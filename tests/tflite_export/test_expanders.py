@@ -158,7 +158,7 @@ def test_takes_less_than_1_mb_beside_the_file(measured):
     )
     [answer] = measured([shrink(content)])
     assert answer.expanded
-    assert answer.memory < len(content) + MB
+    assert len(content) - MB < answer.memory < len(content) + MB
 
 
 def test_bombs_take_no_memory(measured):
@@ -169,7 +169,7 @@ def test_bombs_take_no_memory(measured):
         assert answer.memory < MB, name
 
 
-@pytest.mark.parametrize("per_byte", [1, 2, 4])
+@pytest.mark.parametrize("per_byte", containers.TIMED)
 def test_10_mb_take_less_than_20_ms_in_c(optimized_c, per_byte):
     container = shrink(weights(np.random.default_rng(1), 10**7, per_byte))
     answers = optimized_c([container] * 3)

@@ -166,7 +166,7 @@ class TestExpand:
             tracemalloc.stop()
         assert peak < len(content) + 2**20
 
-    @pytest.mark.parametrize("per_byte", [1, 2, 4])
+    @pytest.mark.parametrize("per_byte", containers.TIMED)
     def test_10_mb_take_less_than_50_ms(self, per_byte):
         content = weights(np.random.default_rng(1), 10**7, per_byte)
         container = shrink(content)
