@@ -8,9 +8,9 @@ __all__ = [
     "adam_update",
     "dense",
     "gradient_tape",
+    "half_sum_of_squares",
     "is_compiling",
     "replicas",
-    "sum_of_squares",
 ]
 
 
@@ -46,8 +46,8 @@ def dense(gradient):
     return tf.convert_to_tensor(gradient)
 
 
-def sum_of_squares(x):
-    """Half the sum of the squares of x, in one pass and without a copy."""
+def half_sum_of_squares(x):
+    """½·Σx², in one pass over x and without a copy."""
     import tensorflow as tf
 
     return tf.nn.l2_loss(x)

@@ -1,4 +1,7 @@
-"""Files written whole or not at all, and models loaded with clear errors."""
+"""Files that are written whole or not at all, and models that are loaded.
+
+This module does not import Keras until `load_model` is called.
+"""
 
 import contextlib
 import os
@@ -20,13 +23,21 @@ __all__ = [
 
 @contextlib.contextmanager
 def replacing(path):
-    """A path to write to; at the end the file takes the place of `path`.
+    """Yields a path to write to; at the end that file replaces `path`.
 
-    Where the body fails, what was at `path` stays as it was. A link stays a
-    link, and a file keeps its permissions.
+    If the body raises an error, the old file stays. A link stays a link, and a
+    file keeps its permissions.
+
+    Args:
+        path: The path of the file to write or replace.
+
+    Example:
+
+    >>> with keras_lab.files.replacing("model.json") as partial:
+    ...     partial.write_text(text)
     """
     path = Path(os.path.realpath(path))
-    # Not made from the name, which may be as long as a name can be.
+    # Not derived from the name, which may already have the greatest length.
     partial = path.with_name(f".{uuid.uuid4().hex}.partial")
     try:
         yield partial
@@ -38,12 +49,12 @@ def replacing(path):
 
 
 def check_target(argument: str, path, suffixes=()) -> Path:
-    """The path of a file that can be written, or an error that says why not.
+    """Returns `path` as a `Path`. Raises ValueError if it cannot be written.
 
     Args:
-        argument: What the user calls the path.
+        argument: The name of the argument, for the error message.
         path: The path.
-        suffixes: The endings that it may have; any, where there are none.
+        suffixes: The suffixes that it may have. Any suffix if empty.
     """
     path = _as_path(argument, path)
     problem = target_problem(path, suffixes)
@@ -55,17 +66,17 @@ def check_target(argument: str, path, suffixes=()) -> Path:
 
 
 def target_problem(path: Path, suffixes=()) -> str | None:
-    """Why a file cannot be written at a path, or `None`."""
+    """Returns why a file cannot be written at a path, or `None` if it can."""
     if suffixes and path.suffix.lower() not in suffixes:
         one_of = "one of " if len(suffixes) > 1 else ""
         return f"must end in {one_of}{', '.join(suffixes)}"
     try:
-        # Where a link leads to is where the file is written.
+        # The file is written where a link points to.
         path = Path(os.path.realpath(path))
         if path.is_dir():
             return "is a directory"
         if path.exists() and not path.is_file():
-            return "is something else than a file"
+            return "is not a regular file"
         if not path.parent.is_dir():
             return "is in a directory that does not exist"
         if not os.access(path.parent, os.W_OK):
@@ -73,17 +84,17 @@ def target_problem(path: Path, suffixes=()) -> str | None:
         if path.exists() and not os.access(path, os.W_OK):
             return "is a file without write access"
     except (OSError, ValueError) as error:
-        # Too long a name, a null character, ...
-        return f"is no path of a file ({error})"
+        # The name is too long, has a null character, ...
+        return f"is not a valid path ({error})"
     return None
 
 
 def check_folder(argument: str, path) -> Path:
-    """The path of a folder that is there or can be made."""
+    """Returns `path` as a `Path`. Raises ValueError if it is a file."""
     path = _as_path(argument, path)
     if path.exists() and not path.is_dir():
         raise ValueError(
-            f"`{argument}` must be a folder, and it is a file. "
+            f"`{argument}` must be a folder, not a file. "
             f"Received: {argument}='{path}'"
         )
     return path
@@ -115,20 +126,29 @@ PROBLEMS = (
 
 
 def load_model(path):
-    """The model in a `.keras` or `.h5` file, not compiled."""
+    """Loads the model in a `.keras` or `.h5` file, without compiling it.
+
+    Raises FileNotFoundError if there is no such file, and ValueError, with the
+    reason in one line, if Keras cannot load it.
+
+    Args:
+        path: The path of the file.
+    """
     import keras
 
     path = Path(path)
     if path.suffix not in (".keras", ".h5"):
         raise ValueError(
-            f"A model's file ends in .keras or .h5. Received: '{path}'"
+            f"A model file ends in .keras or .h5. Received: '{path}'"
         )
     if path.is_dir():
-        raise IsADirectoryError(f"It is a directory. Received: '{path}'")
+        raise IsADirectoryError(
+            f"A model file is not a directory. Received: '{path}'"
+        )
     if not path.is_file():
         raise FileNotFoundError(f"There is no such file. Received: '{path}'")
     if path.suffix == ".keras" and not zipfile.is_zipfile(path):
-        # Keras would say that it is not there.
+        # Keras would say that the file does not exist.
         raise ValueError(
             f"Keras cannot load '{path}': the file is damaged, or not a model"
         )
@@ -140,12 +160,12 @@ def load_model(path):
 
 
 def _problem(error):
-    """What Keras says, in a line; of a class that it does not know, which."""
+    """The reason that Keras gives, in one line."""
     text = str(error).strip()
     unknown = re.search(r"Could not locate (class|function) '(\w+)'", text)
     if unknown:
         return (
             f"the {unknown[1]} '{unknown[2]}' is not one of Keras or "
-            "keras_lab: load the model in Python with `custom_objects`"
+            "keras_lab. Load the model in Python with `custom_objects`"
         )
     return text.split("\n")[0]

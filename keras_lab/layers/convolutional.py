@@ -27,6 +27,13 @@ class BinaryConv(BinaryLayer):
 
     def call(self, inputs):
         inputs = self._forward_inputs(inputs)
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if not keras.backend.is_float_dtype(dtype):
+            # Keras' convolutions fail too, with an error of TensorFlow.
+            raise ValueError(
+                f"Layer '{self.name}' needs floating-point inputs. "
+                f"Received: inputs of dtype {dtype}"
+            )
         return self._bias_and_activation(self._convolve(inputs))
 
     def _convolve(self, inputs):

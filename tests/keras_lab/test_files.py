@@ -71,5 +71,5 @@ def test_the_longest_name_is_written(tmp_path):
 
 @pytest.mark.parametrize("name", ["a" * (LONGEST + 1), "a\0b"])
 def test_a_name_that_cannot_be_is_refused(tmp_path, name):
-    with pytest.raises(ValueError, match="`path` is no path of a file"):
+    with pytest.raises(ValueError, match="`path` is not a valid path"):
         check_target("path", tmp_path / name)

@@ -43,7 +43,7 @@ def test_the_seven_networks_of_the_paper_learn(rng, kernel, inputs):
     x = rng.normal(size=(256, 16))
     label = np.argmax(x @ rng.normal(size=(16, 4)), axis=1)
     y = np.where(label[:, None] == np.arange(4), 1.0, -1.0)
-    model.compile(keras_lab.LABAdam(0.01), "squared_hinge")
+    model.compile(keras_lab.LABAdam(0.01), "squared_hinge", jit_compile=False)
     model.fit(x, y, epochs=30, batch_size=64, verbose=0)
     accuracy = np.mean(np.argmax(model(x), axis=1) == label)
     assert accuracy > 0.8
@@ -71,3 +71,17 @@ def test_a_quantizer_in_the_wrong_place_is_refused():
         get_kernel_quantizer(SignActivation())
     with pytest.raises(ValueError, match="scale='row'"):
         LAB(scale="row")
+
+
+@pytest.mark.parametrize(
+    ("quantizer", "text"),
+    [
+        (LAB(scale="channel"), "LAB(scale='channel')"),
+        (BWN(), "BWN(scale='tensor')"),
+        (BinaryConnect(), "BinaryConnect(scale='tensor')"),
+        (SignActivation(), "SignActivation()"),
+    ],
+)
+def test_a_quantizer_prints_as_the_code_that_makes_it(quantizer, text):
+    assert repr(quantizer) == text
+    assert eval(text).get_config() == quantizer.get_config()

@@ -1,0 +1,64 @@
+"""Binary recurrent layers beside those of Keras, for several tests."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_lab
+
+KINDS = ["LSTM", "GRU", "SimpleRNN"]
+GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
+BATCH, TIME, FEATURES, UNITS = 3, 6, 4, 5
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def random(*shape, seed=0):
+    values = np.random.default_rng(seed).normal(size=shape)
+    return tf.constant(values, "float32")
+
+
+def binary(kind, **options):
+    return getattr(keras_lab, f"Binary{kind}")(UNITS, **options)
+
+
+def pair(kind, quantizer, features=FEATURES, **options):
+    """A binary layer, and Keras' with the weights of its forward pass."""
+    layer = binary(kind, kernel_quantizer=quantizer, **options)
+    plain = getattr(keras.layers, kind)(UNITS, **options)
+    shape = (BATCH, TIME, features)
+    layer.build(shape)
+    plain.build(shape)
+    copy_forward_weights(layer.cell, plain.cell)
+    return layer, plain
+
+
+def copy_forward_weights(cell, plain):
+    if cell.bias is not None:
+        cell.bias.assign(random(*cell.bias.shape, seed=9))
+        plain.bias.assign(cell.bias)
+    plain.kernel.assign(cell.binary_kernel)
+    plain.recurrent_kernel.assign(cell.binary_recurrent_kernel)
+
+
+def outputs_and_gradients(layer, weights, x, jit_compile=None, **call):
+    """Everything that comes out of a layer, and what flows back into it."""
+    states = call.get("initial_state") or []
+
+    def run():
+        with tf.GradientTape() as tape:
+            tape.watch([x, *states])
+            outputs = keras.tree.flatten(layer(x, **call))
+            loss = sum(tf.reduce_sum(o * tf.cos(o)) for o in outputs)
+        variables = [weight.value for weight in weights]
+        return outputs, tape.gradient(loss, [x, *states, *variables])
+
+    if jit_compile is not None:
+        run = tf.function(run, jit_compile=jit_compile)
+    return [np.asarray(t) for t in keras.tree.flatten(run())]
+
+
+def trained(cell):
+    names = ("kernel", "recurrent_kernel", "bias")
+    weights = [getattr(cell, name) for name in names]
+    return [weight for weight in weights if weight is not None]

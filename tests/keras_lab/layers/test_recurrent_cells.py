@@ -1,0 +1,192 @@
+"""Binary cells: a scale per gate, and every way to binarize a step."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_lab
+from keras_lab.layers.time_loop import Ahead
+from keras_lab.quantizers import LAB
+from tests.keras_lab import oracle
+from tests.keras_lab.layers.recurrent import (
+    BATCH,
+    FEATURES,
+    GATES,
+    TIME,
+    UNITS,
+    binary,
+    each_kind,
+    random,
+    trained,
+)
+
+
+@each_kind
+def test_each_gate_of_each_matrix_has_its_own_alpha(kind):
+    layer = binary(kind)
+    layer.build((BATCH, TIME, FEATURES))
+    cell, gates = layer.cell, GATES[kind]
+    shape = (gates,) if gates > 1 else ()
+    assert cell.alpha.shape == cell.recurrent_alpha.shape == shape
+    for name, alpha in (
+        ("kernel", cell.alpha),
+        ("recurrent_kernel", cell.recurrent_alpha),
+    ):
+        w = getattr(cell, name).numpy()
+        value = np.asarray(getattr(cell, f"binary_{name}"))
+        np.testing.assert_array_equal(value > 0, w >= 0)
+        for gate, a, v in zip(
+            np.split(w, gates, axis=1),
+            np.reshape(alpha, -1),
+            np.split(value, gates, axis=1),
+        ):
+            np.testing.assert_allclose(a, np.abs(gate).mean(), rtol=1e-6)
+            np.testing.assert_array_equal(np.unique(np.abs(v)), [a])
+
+
+def test_one_alpha_per_channel_is_one_per_gate_and_unit():
+    layer = binary("LSTM", kernel_quantizer=LAB(scale="channel"))
+    layer.build((BATCH, TIME, FEATURES))
+    assert layer.cell.alpha.shape == (4, UNITS)
+    expected = np.abs(layer.cell.kernel).mean(axis=0).reshape(4, UNITS)
+    np.testing.assert_allclose(layer.cell.alpha, expected, rtol=1e-6)
+
+
+def test_outputs_are_those_of_a_numpy_lstm_with_binary_weights(rng):
+    layer = binary("LSTM")
+    layer.build((BATCH, TIME, FEATURES))
+    cell = layer.cell
+    cell.alpha.assign(rng.uniform(0.1, 1, 4))
+    cell.recurrent_alpha.assign(rng.uniform(0.1, 1, 4))
+    w, u = (
+        np.repeat(alpha.numpy().astype("float64"), UNITS)
+        * oracle.sign(latent.numpy())
+        for latent, alpha in (
+            (cell.kernel, cell.alpha),
+            (cell.recurrent_kernel, cell.recurrent_alpha),
+        )
+    )
+    x = rng.normal(size=(BATCH, TIME, FEATURES))
+    expected = oracle.LSTM(cell.bias.numpy()).forward(x, w, u)
+    np.testing.assert_allclose(layer(x.astype("float32")), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_training_follows_algorithm_1_through_time(rng, jit_compile):
+    steps, rate = 20, 2.0**-6
+    model = keras.Sequential(
+        [
+            keras.Input((TIME, FEATURES)),
+            keras_lab.BinaryLSTM(8, use_bias=False),
+            keras_lab.BinaryDense(10, use_bias=False),
+        ]
+    )
+    lstm, dense = model.layers
+    latents = [lstm.cell.kernel, lstm.cell.recurrent_kernel, dense.kernel]
+    alphas = [lstm.cell.alpha, lstm.cell.recurrent_alpha, dense.alpha]
+    reference = oracle.Algorithm1([oracle.LSTM(), oracle.Dense()], latents)
+    model.compile(
+        keras_lab.LABAdam(rate), "squared_hinge", jit_compile=jit_compile
+    )
+    for _ in range(steps):
+        x = rng.normal(size=(8, TIME, FEATURES))
+        labels = rng.integers(0, 10, (8, 1))
+        y = np.where(labels == np.arange(10), 1.0, -1.0)
+        model.train_on_batch(x.astype("float32"), y.astype("float32"))
+        reference.step(x, y, rate)
+        for w, expected in zip(latents, reference.w):
+            error = np.linalg.norm(w.numpy() - expected)
+            assert error <= 1e-4 * np.linalg.norm(expected)
+        for alpha, expected in zip(alphas, reference.alphas()):
+            np.testing.assert_allclose(alpha, expected, rtol=1e-4)
+
+
+@each_kind
+@pytest.mark.parametrize("training", [True, False])
+def test_one_hot_inputs_by_index_are_the_dense_ones(kind, training, rng):
+    layer = binary(kind, one_hot=FEATURES, return_sequences=True)
+    dense = binary(kind, return_sequences=True)
+    layer.build((BATCH, TIME, 1))
+    dense.build((BATCH, TIME, FEATURES))
+    dense.set_weights(layer.get_weights())
+    index = rng.integers(0, FEATURES, (BATCH, TIME))
+    one_hot = np.eye(FEATURES, dtype="float32")[index]
+    results = []
+    for model, x in ((layer, index[..., None]), (dense, one_hot)):
+        with tf.GradientTape() as tape:
+            y = model(x, training=training)
+            loss = tf.reduce_sum(y * tf.cos(y))
+        gradients = tape.gradient(loss, [v.value for v in trained(model.cell)])
+        results.append([y, *map(tf.convert_to_tensor, gradients)])
+    for a, b in zip(*results):
+        np.testing.assert_allclose(a, b, atol=2e-6)
+
+
+def test_a_sign_input_quantizer_binarizes_the_hidden_state_only(rng):
+    layer = binary("SimpleRNN", input_quantizer="sign", return_sequences=True)
+    layer.build((BATCH, TIME, FEATURES))
+    cell = layer.cell
+    x = rng.normal(size=(BATCH, TIME, FEATURES)).astype("float32")
+    w, u = cell.binary_kernel.numpy(), cell.binary_recurrent_kernel.numpy()
+    h = np.zeros((BATCH, UNITS))
+    for t, output in enumerate(np.swapaxes(layer(x), 0, 1)):
+        h = np.tanh(x[:, t] @ w + oracle.sign(h) @ u)
+        np.testing.assert_allclose(output, h, atol=1e-5)
+
+
+def test_inputs_are_binarized_too_on_request():
+    both = binary("GRU", input_quantizer="sign", binarize_inputs=True)
+    state = binary("GRU", input_quantizer="sign")
+    x = random(BATCH, TIME, FEATURES)
+    both.build(x.shape)
+    state.build(x.shape)
+    state.set_weights(both.get_weights())
+    np.testing.assert_array_equal(both(x), state(tf.sign(x)))
+    assert not np.allclose(both(x), state(x))
+
+
+@each_kind
+@pytest.mark.parametrize("training", [True, False])
+def test_the_gradient_passes_the_sign_of_the_state_where_it_is_small(
+    kind, training
+):
+    # Deferred (training) or not, the gradient is that of the same network
+    # written with plain operations, one step after the other.
+    layer = binary(kind, input_quantizer="sign", activation="relu")
+    x = random(BATCH, TIME, FEATURES)
+    layer.build(x.shape)
+    cell = layer.cell
+
+    def by_hand():
+        u, states = (
+            cell.binary_recurrent_kernel,
+            [tf.zeros((BATCH, UNITS)) for _ in layer.state_size],
+        )
+        for t in range(TIME):
+            projected = cell.project(x[:, t], cell.binary_kernel)
+            ahead = Ahead.of(None, u)
+            output, states = cell.step(projected, states, ahead, False)
+        return output
+
+    results = []
+    for run in (lambda: layer(x, training=training), by_hand):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.cos(run()))
+        results.append(tape.gradient(loss, [v.value for v in trained(cell)]))
+    for a, b in zip(*results):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_the_sign_activation_is_the_authors_variant(rng):
+    layer = binary("LSTM", activation="sign", return_state=True)
+    x = rng.normal(size=(BATCH, 1, FEATURES)).astype("float32")
+    output, h, c = layer(x)
+    z = x[:, 0] @ layer.cell.binary_kernel.numpy() + layer.cell.bias.numpy()
+    z_i, _, z_c, z_o = np.split(z, 4, axis=1)
+    np.testing.assert_allclose(c, oracle.sigmoid(z_i) * np.tanh(z_c), atol=1e-6)
+    np.testing.assert_allclose(
+        h, oracle.sigmoid(z_o) * oracle.sign(np.asarray(c)), atol=1e-6
+    )
+    np.testing.assert_array_equal(output, h)
+    assert keras_lab.BinaryLSTM(3, "sign").activation(-2.0) == -1

@@ -1,0 +1,260 @@
+"""The loop over time: what binary cells prepare before it starts."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_lab
+from keras_lab.binary_weight import BinaryWeight
+from tests.keras_lab.layers.recurrent import (
+    BATCH,
+    FEATURES,
+    GATES,
+    TIME,
+    UNITS,
+    binary,
+    copy_forward_weights,
+    each_kind,
+    outputs_and_gradients,
+    pair,
+    random,
+    trained,
+)
+
+
+def wrapped(make, wrapper, rnn=keras.layers.RNN):
+    """A layer around a cell or a recurrent layer, in the ways Keras has."""
+    if wrapper == "RNN":
+        return rnn(make(), return_sequences=True)
+    if wrapper == "last of RNN":
+        return rnn(make())
+    if wrapper == "stack":
+        return rnn([make(), make(), make()], return_sequences=True)
+    if wrapper == "stack behind a Keras cell":
+        cells = [keras.layers.GRUCell(3), make()]
+        return rnn(keras.layers.StackedRNNCells(cells))
+    if wrapper == "Bidirectional RNN":
+        return keras.layers.Bidirectional(rnn(make(), return_sequences=True))
+    if wrapper == "Bidirectional":
+        return keras.layers.Bidirectional(make(return_sequences=True))
+    return keras.layers.TimeDistributed(make())
+
+
+def cells_in(layer):
+    if hasattr(layer, "recurrent_kernel"):
+        return [layer]
+    names = ("cell", "cells", "forward_layer", "backward_layer", "layer")
+    parts = [getattr(layer, name, []) for name in names]
+    return [
+        cell for part in keras.tree.flatten(parts) for cell in cells_in(part)
+    ]
+
+
+def gradients_of(layer, cells, x):
+    weights = [weight for cell in cells for weight in trained(cell)]
+    return outputs_and_gradients(layer, weights, x, training=True)
+
+
+@each_kind
+@pytest.mark.parametrize("quantizer", [None, "lab"])
+@pytest.mark.parametrize("rnn", [keras_lab.BinaryRNN, keras.layers.RNN])
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        "RNN",
+        "last of RNN",
+        "stack",
+        "stack behind a Keras cell",
+        "Bidirectional RNN",
+    ],
+)
+def test_cells_work_in_a_binary_rnn_and_in_that_of_keras(
+    kind, quantizer, rnn, wrapper
+):
+    make = getattr(keras_lab, f"Binary{kind}Cell")
+    make_plain = getattr(keras.layers, f"{kind}Cell")
+    check_equals_keras(
+        wrapped(lambda: make(UNITS, kernel_quantizer=quantizer), wrapper, rnn),
+        wrapped(lambda: make_plain(UNITS), wrapper),
+        (BATCH, TIME, FEATURES),
+    )
+
+
+@each_kind
+@pytest.mark.parametrize("quantizer", [None, "lab"])
+@pytest.mark.parametrize("wrapper", ["Bidirectional", "TimeDistributed"])
+def test_layers_work_in_what_keras_wraps_around_them(kind, quantizer, wrapper):
+    make_plain = getattr(keras.layers, kind)
+    shape = (BATCH, TIME, FEATURES)
+    if wrapper == "TimeDistributed":
+        shape = (BATCH, 2, TIME, FEATURES)
+    check_equals_keras(
+        wrapped(
+            lambda **k: binary(kind, kernel_quantizer=quantizer, **k), wrapper
+        ),
+        wrapped(lambda **k: make_plain(UNITS, **k), wrapper),
+        shape,
+    )
+
+
+def check_equals_keras(layer, plain, shape):
+    layer.build(shape)
+    plain.build(shape)
+    cells, plain_cells = cells_in(layer), cells_in(plain)
+    assert len(cells) == len(plain_cells) > 0
+    for cell, plain_cell in zip(cells, plain_cells):
+        if hasattr(cell, "binary_kernel"):
+            copy_forward_weights(cell, plain_cell)
+        else:
+            cell.set_weights(plain_cell.get_weights())
+    x = random(*shape)
+    ours = gradients_of(layer, cells, x)
+    keras_ = gradients_of(plain, plain_cells, x)
+    for a, b in zip(ours, keras_, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_a_users_own_call_gets_the_inputs():
+    class Residual(keras_lab.BinarySimpleRNNCell):
+        def call(self, inputs, states, training=False):
+            output, states = super().call(inputs, states, training)
+            return output + inputs, states
+
+    layer = keras_lab.BinaryRNN(Residual(FEATURES), return_sequences=True)
+    plain = keras_lab.BinaryRNN(
+        keras_lab.BinarySimpleRNNCell(FEATURES), return_sequences=True
+    )
+    x = random(BATCH, TIME, FEATURES)
+    layer.build(x.shape)
+    plain.build(x.shape)
+    plain.set_weights(layer.get_weights())
+    np.testing.assert_allclose(layer(x), plain(x) + x, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "SimpleRNN"])
+def test_the_same_cell_twice_in_a_stack_is_used_twice(kind):
+    cell = getattr(keras_lab, f"Binary{kind}Cell")(FEATURES)
+    plain = getattr(keras.layers, f"{kind}Cell")(FEATURES)
+    layers = [keras_lab.BinaryRNN([cell, cell])]
+    layers += [keras.layers.RNN([plain, plain])]
+    x = random(BATCH, TIME, FEATURES)
+    for layer in layers:
+        layer.build(x.shape)
+    copy_forward_weights(cell, plain)
+    a, b = (layer(x, training=True) for layer in layers)
+    np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_a_second_derivative_in_training_is_an_error():
+    layer, plain = pair("SimpleRNN", "lab", unroll=True)
+    x = random(BATCH, TIME, FEATURES)
+
+    def second(layer, training):
+        with tf.GradientTape() as outer, tf.GradientTape() as inner:
+            inner.watch(x)
+            outer.watch(x)
+            y = tf.reduce_sum(layer(x, training=training))
+            size = tf.reduce_sum(inner.gradient(y, x) ** 2)
+        return outer.gradient(size, layer.cell.recurrent_kernel.value)
+
+    np.testing.assert_allclose(
+        second(layer, False), second(plain, False), atol=1e-5
+    )
+    with pytest.raises(NotImplementedError, match="training=False"):
+        second(layer, True)
+
+
+def test_a_users_own_step_keeps_its_gradient():
+    class Doubled(keras_lab.BinaryLSTMCell):
+        def step(self, x, states, ahead, training):
+            output, states = super().step(x, states, ahead, training)
+            return 2 * output, states
+
+    doubled = keras_lab.BinaryRNN(Doubled(UNITS))
+    plain = keras_lab.BinaryRNN(keras_lab.BinaryLSTMCell(UNITS))
+    x, gradients = random(BATCH, TIME, FEATURES), []
+    doubled.build(x.shape)
+    plain.build(x.shape)
+    plain.set_weights(doubled.get_weights())
+    for layer, factor in ((doubled, 1), (plain, 2)):
+        kernel = layer.cell.recurrent_kernel.value
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.cos(factor * layer(x, training=True)))
+        gradients.append(tape.gradient(loss, kernel))
+    np.testing.assert_allclose(*gradients, atol=1e-6)
+
+
+@pytest.fixture
+def count_of_binarizations(monkeypatch):
+    calls = []
+    value = BinaryWeight.value
+
+    def counted(self, *args):
+        calls.append(self.latent.name)
+        return value(self, *args)
+
+    monkeypatch.setattr(BinaryWeight, "value", counted)
+    return calls
+
+
+@each_kind
+@pytest.mark.parametrize(
+    "how",
+    [
+        "eager",
+        "unroll",
+        "graph",
+        "cell",
+        pytest.param("jit", marks=pytest.mark.slow),
+    ],
+)
+def test_the_binary_weight_is_formed_once_per_forward_pass(
+    kind, how, count_of_binarizations
+):
+    steps = 20
+    if how == "cell":
+        cell = getattr(keras_lab, f"Binary{kind}Cell")(UNITS)
+        layer = keras_lab.BinaryRNN(cell, unroll=True)
+    else:
+        layer = binary(kind, unroll=how == "unroll")
+    layer.build((BATCH, steps, FEATURES))
+    run = (
+        layer
+        if how == "eager"
+        else tf.function(layer, jit_compile=how == "jit")
+    )
+    run(random(BATCH, steps, FEATURES))
+    assert sorted(count_of_binarizations) == ["kernel", "recurrent_kernel"]
+
+
+def matrix_products(nodes):
+    """The shapes of the products among the nodes of a graph."""
+    products = [n for n in nodes if n.op in ("MatMul", "BatchMatMulV2")]
+    shapes = [n.attr["_output_shapes"].list.shape[0].dim for n in products]
+    return [tuple(d.size for d in shape) for shape in shapes]
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "SimpleRNN"])
+@pytest.mark.parametrize("in_rnn", [True, False])
+def test_only_the_recurrent_product_is_left_in_the_loop(kind, in_rnn):
+    if in_rnn:
+        cell = getattr(keras_lab, f"Binary{kind}Cell")(UNITS)
+        layer = keras_lab.BinaryRNN(cell, return_sequences=True)
+    else:
+        layer = binary(kind, return_sequences=True)
+    x = random(BATCH, TIME, FEATURES)
+    layer.build(x.shape)
+    concrete = tf.function(layer).get_concrete_function(x)
+    graph = concrete.graph.as_graph_def(add_shapes=True)
+    (loop,) = [n for n in graph.node if n.op in ("While", "StatelessWhile")]
+    (body,) = [
+        function
+        for function in graph.library.function
+        if function.signature.name == loop.attr["body"].func.name
+    ]
+    columns = UNITS * GATES[kind]
+    assert matrix_products(body.node_def) == [(BATCH, columns)]
+    outside = matrix_products(graph.node)
+    whole = [(TIME, BATCH, columns), (TIME * BATCH, columns)]
+    assert sum(shape in whole for shape in outside) == 1

@@ -1,0 +1,58 @@
+"""A small network, its data, and checks that several tests share."""
+
+import keras
+import numpy as np
+
+import keras_lab
+from keras_lab.binary_weight import weights_of
+
+
+def data(samples=64):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(samples, 12)).astype("float32")
+    y = np.where(rng.integers(0, 4, (samples, 1)) == np.arange(4), 1.0, -1.0)
+    return x, y.astype("float32")
+
+
+def network(quantizer="lab", seed=1, **options):
+    keras.utils.set_random_seed(seed)
+    return keras.Sequential(
+        [
+            keras.Input((12,)),
+            # No bias: batch norm would leave it a gradient of rounding errors.
+            keras_lab.BinaryDense(
+                16, use_bias=False, kernel_quantizer=quantizer, **options
+            ),
+            keras.layers.BatchNormalization(),
+            keras.layers.ReLU(),
+            keras_lab.BinaryDense(4, kernel_quantizer=quantizer, **options),
+        ]
+    )
+
+
+def train(model, optimizer=None, epochs=2, batch_size=16, **compile_options):
+    if optimizer is not None:
+        # XLA takes a second to compile each model.
+        compile_options = {"jit_compile": False, **compile_options}
+        model.compile(optimizer, "squared_hinge", **compile_options)
+    x, y = data()
+    return model.fit(
+        x, y, batch_size=batch_size, epochs=epochs, shuffle=False, verbose=0
+    )
+
+
+def check_alpha_is_true(model, optimizer, rtol=1e-5):
+    weights = weights_of(model.variables)
+    assert weights
+    for weight in weights:
+        d = np.asarray(optimizer.curvature(weight.latent), "float64")
+        w = np.abs(weight.latent.numpy().astype("float64"))
+        assert np.ptp(d) > 0
+        np.testing.assert_allclose(
+            weight.alpha, np.sum(d * w) / np.sum(d), rtol=rtol
+        )
+
+
+def check_same(one, other, rtol=0.0, atol=0.0):
+    for a, b in zip(one.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)

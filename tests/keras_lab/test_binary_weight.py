@@ -1,0 +1,238 @@
+"""A binary weight keeps its scale up to date, or says that it is not."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_lab
+from keras_lab.binary_weight import full_precision, weights_of
+from keras_lab.quantizers import LAB
+from tests.keras_lab.networks import check_same, data, network, train
+
+
+def test_foreign_optimizers_make_lab_bwn_and_say_so_once():
+    for make in (keras.optimizers.Adam, lambda: keras.optimizers.SGD(0.1)):
+        lab, bwn = network("lab"), network("bwn")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            train(lab, make(), epochs=1, run_eagerly=True)
+        messages = [str(w.message) for w in caught if "BWN" in str(w.message)]
+        assert len(messages) == 1
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            train(bwn, make(), epochs=1, run_eagerly=True)
+        assert not [w for w in caught if "BWN" in str(w.message)]
+        check_same(lab, bwn)
+        for weight in weights_of(lab.variables):
+            np.testing.assert_allclose(
+                weight.alpha, np.abs(weight.latent.numpy()).mean(), rtol=1e-6
+            )
+
+
+def test_a_foreign_optimizer_gets_the_alpha_of_the_clipped_weight():
+    model = network("bwn")
+    train(model, keras.optimizers.SGD(100.0))
+    for weight in weights_of(model.variables):
+        w = np.abs(weight.latent.numpy())
+        assert np.mean(w == 1) > 0.1
+        np.testing.assert_allclose(weight.alpha, w.mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("quantizer", ["lab", "bwn", "binary_connect"])
+@pytest.mark.filterwarnings("ignore:.*BWN")
+def test_with_a_foreign_optimizer_a_nan_among_the_weights_shows(quantizer):
+    model = network(quantizer)
+    model.compile(keras.optimizers.SGD(0.1), "squared_hinge")
+    model.layers[1].trainable = False
+    x, y = data()
+    model.train_on_batch(np.full_like(x, np.nan), y)
+    assert np.isnan(model.train_on_batch(x, y))
+
+
+def test_another_optimizer_after_labadam_takes_over():
+    model = network()
+    train(model, keras_lab.LABAdam(0.01))
+    with pytest.warns(UserWarning, match="BWN"):
+        train(model, keras.optimizers.SGD(0.1))
+    for weight in weights_of(model.variables):
+        np.testing.assert_allclose(
+            weight.alpha, np.abs(weight.latent.numpy()).mean(), rtol=1e-6
+        )
+
+
+def test_no_warning_under_labadam():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        train(network(), keras_lab.LABAdam(0.01))
+    assert not [w for w in caught if "BWN" in str(w.message)]
+
+
+def test_a_foreign_optimizer_on_two_replicas_keeps_alpha_true(strategy):
+    with strategy.scope():
+        model = network("bwn")
+        model.compile(keras.optimizers.SGD(0.1), "squared_hinge")
+    train(model)
+    for weight in weights_of(model.variables):
+        np.testing.assert_allclose(
+            weight.alpha, np.abs(weight.latent.numpy()).mean(), rtol=1e-6
+        )
+
+
+def dense_model(quantizer, **options):
+    return keras.Sequential(
+        [
+            keras.Input((6,)),
+            keras_lab.BinaryDense(5, kernel_quantizer=quantizer, **options),
+        ]
+    )
+
+
+def lstm_model(quantizer, **options):
+    return keras.Sequential(
+        [
+            keras.Input((3, 6)),
+            keras_lab.BinaryLSTM(5, kernel_quantizer=quantizer, **options),
+        ]
+    )
+
+
+def stack_model(quantizer, **options):
+    cells = [
+        keras_lab.BinaryLSTMCell(5, kernel_quantizer=quantizer, **options),
+        keras_lab.BinaryGRUCell(4, kernel_quantizer=quantizer, **options),
+    ]
+    return keras.Sequential([keras.Input((3, 6)), keras_lab.BinaryRNN(cells)])
+
+
+MODELS = {"dense": dense_model, "lstm": lstm_model, "stack": stack_model}
+
+
+def trained(make, quantizer):
+    """A model with clipped weights and the α of an uneven curvature."""
+    model, rng = make(quantizer), np.random.default_rng(1)
+    for weight in weights_of(model.weights):
+        shape = weight.latent.shape
+        weight.latent.assign(np.clip(rng.normal(size=shape), -1, 1))
+        weight.refresh(rng.gamma(0.5, size=shape) + 1e-3)
+    return model
+
+
+def check_repaired(model, quantizer):
+    for weight in weights_of(model.weights):
+        expected = np.ones(weight.alpha.shape)
+        if quantizer != "binary_connect":
+            w = np.abs(np.reshape(weight.latent, weight.shape))
+            axes = tuple(a for a in range(w.ndim) if a not in weight.keep)
+            expected = w.mean(axis=axes)
+        np.testing.assert_allclose(weight.alpha, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("how", ["load_weights", "layer.set_weights"])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("lab", "binary_connect"),
+        ("lab", "bwn"),
+        ("bwn", "binary_connect"),
+        ("binary_connect", "bwn"),
+        ("binary_connect", "lab"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The scale that was loaded")
+def test_values_of_another_quantizer_give_a_true_alpha(
+    make, how, source, target, tmp_path
+):
+    old, new = trained(make, source), make(target)
+    if how == "load_weights":
+        old.save_weights(tmp_path / "model.weights.h5")
+        new.load_weights(tmp_path / "model.weights.h5")
+    else:
+        new.layers[0].set_weights(old.layers[0].get_weights())
+    for a, b in zip(weights_of(old.weights), weights_of(new.weights)):
+        np.testing.assert_array_equal(a.latent, b.latent)
+    check_repaired(new, target)
+    for weight in weights_of(new.weights):
+        weight.check_alpha()
+
+
+@pytest.mark.parametrize("quantizer", ["lab", "bwn", "binary_connect"])
+def test_values_of_the_same_quantizer_come_back_to_the_bit(quantizer, tmp_path):
+    old, new = trained(dense_model, quantizer), dense_model(quantizer)
+    old.save_weights(tmp_path / "model.weights.h5")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        new.load_weights(tmp_path / "model.weights.h5")
+    check_same(old, new)
+
+
+def test_lab_takes_the_alpha_of_a_bwn_file_as_it_is(tmp_path):
+    old, new = trained(dense_model, "bwn"), dense_model("lab")
+    old.save_weights(tmp_path / "model.weights.h5")
+    new.load_weights(tmp_path / "model.weights.h5")
+    check_same(old, new)
+
+
+def test_lab_says_that_it_cannot_use_the_alpha_of_binary_connect():
+    old, new = trained(dense_model, "binary_connect"), dense_model("lab")
+    assert np.abs(old.layers[0].kernel.numpy()).max() == 1
+    with pytest.warns(UserWarning, match="does not belong"):
+        new.layers[0].set_weights(old.layers[0].get_weights())
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize(
+    "quantizer", ["lab", "bwn", "binary_connect", LAB(scale="channel")]
+)
+def test_a_scale_that_is_out_of_date_is_an_error_until_refreshed(
+    make, quantizer
+):
+    model = make(quantizer)
+    weights = weights_of(model.weights)
+    for weight in weights:
+        weight.check_alpha()
+        if quantizer == "binary_connect":
+            weight.alpha.assign(0.187 * weight.alpha)
+        else:
+            weight.latent.assign(0.01 * weight.latent)
+        with pytest.raises(ValueError, match=r"keras_lab\.refresh\(model\)"):
+            weight.check_alpha()
+    keras_lab.refresh(model)
+    for weight in weights:
+        weight.check_alpha()
+
+
+def test_a_scale_that_is_nan_is_an_error_if_the_weights_are_not():
+    model = dense_model("lab")
+    (weight,) = weights_of(model.weights)
+    weight.alpha.assign(np.nan)
+    with pytest.raises(ValueError, match="alpha=nan"):
+        weight.check_alpha()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+@pytest.mark.parametrize("quantizer", ["lab", "bwn", "binary_connect"])
+def test_a_true_scale_of_any_dtype_is_accepted(dtype, quantizer):
+    model = dense_model(quantizer, dtype=dtype)
+    (weight,) = weights_of(model.weights)
+    weight.check_alpha()
+
+
+def test_in_full_precision_the_latent_weight_is_used_and_gets_the_gradient(rng):
+    layer = keras_lab.BinaryDense(5, use_bias=False)
+    layer.build((None, 7))
+    x = rng.normal(size=(3, 7)).astype("float32")
+    upstream = rng.normal(size=(3, 5)).astype("float32")
+    with (
+        full_precision(weights_of(layer.weights)),
+        tf.GradientTape() as tape,
+    ):
+        outputs = layer(x)
+        loss = tf.reduce_sum(outputs * upstream)
+    np.testing.assert_allclose(outputs, x @ layer.kernel.numpy(), rtol=1e-5)
+    gradient = tape.gradient(loss, layer.kernel.value)
+    np.testing.assert_allclose(gradient, x.T @ upstream, rtol=1e-5)
+    assert np.unique(np.abs(layer.binary_kernel)).size == 1

@@ -1,0 +1,44 @@
+"""Settings are made on request, and say so if it is too late."""
+
+import os
+
+import keras
+import pytest
+
+import keras_lab
+from tests.keras_lab.interpreter import run
+
+NAME = "TF_CPU_ALLOCATOR_USE_BFC"
+
+
+def test_keep_memory_before_the_first_operation_chooses_the_allocator():
+    printed = run(
+        f"""
+        import os
+        import warnings
+        import keras_lab
+        import numpy as np
+
+        warnings.simplefilter("error", UserWarning)
+        keras_lab.config.keep_memory()
+        print(os.environ["{NAME}"])
+        print(int(os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"]) >= 1 << 16)
+        keras_lab.BinaryDense(3)(np.ones((2, 4), "float32"))
+        keras_lab.config.keep_memory()
+        """
+    )
+    assert printed == ["1", "True"]
+
+
+def test_keep_memory_after_the_first_operation_warns(monkeypatch):
+    monkeypatch.delenv(NAME, raising=False)
+    keras.ops.ones(1)
+    with pytest.warns(UserWarning, match="no effect"):
+        keras_lab.config.keep_memory()
+    assert NAME not in os.environ
+
+
+def test_keep_memory_leaves_what_the_user_has_set(monkeypatch):
+    monkeypatch.setenv(NAME, "0")
+    keras_lab.config.keep_memory()
+    assert os.environ[NAME] == "0"

@@ -1,0 +1,60 @@
+"""Importing the package changes nothing else, and shows the public API."""
+
+import pytest
+
+import keras_lab
+from tests.keras_lab.interpreter import run
+
+
+def test_importing_changes_neither_keras_nor_the_environment():
+    printed = run(
+        """
+        import os
+        import keras
+
+        def state():
+            classes = [keras.Layer, keras.Model, keras.Variable]
+            classes += [keras.layers.RNN, keras.layers.LSTM]
+            classes += [keras.optimizers.Adam]
+            return dict(os.environ), [dict(vars(cls)) for cls in classes]
+
+        before = state()
+        import keras_lab
+        print(state() == before)
+        """
+    )
+    assert printed == ["True"]
+
+
+def test_the_public_api_is_all_that_dir_shows():
+    assert dir(keras_lab) == sorted(keras_lab.__all__)
+    assert all(hasattr(keras_lab, name) for name in keras_lab.__all__)
+    assert dir(keras_lab.layers) == sorted(keras_lab.layers.__all__)
+    assert set(keras_lab.layers.__all__) <= set(keras_lab.__all__)
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'Binary'"):
+        keras_lab.Binary  # noqa: B018
+
+
+def test_the_command_imports_keras_only_when_a_name_is_used():
+    printed = run(
+        """
+        import sys
+        sys.argv = ["/usr/bin/keras-lab", "--help"]
+        import keras_lab
+        import keras_lab.cli
+        import keras_lab.files
+
+        print(keras_lab.__version__)
+        print("keras" in sys.modules, "tensorflow" in sys.modules)
+        print(keras_lab.BinaryDense.__name__, "keras" in sys.modules)
+        from keras_lab import *
+        print(LABAdam.__name__, dir(keras_lab) == sorted(keras_lab.__all__))
+        """
+    )
+    assert printed == [
+        *(keras_lab.__version__, "False", "False"),
+        *("BinaryDense", "True", "LABAdam", "True"),
+    ]

@@ -1,0 +1,244 @@
+"""Training with LABAdam gives a true α in every way that Keras trains."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_lab
+from keras_lab.binary_weight import weights_of
+from tests.keras_lab.networks import (
+    check_alpha_is_true,
+    check_same,
+    data,
+    network,
+    train,
+)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"jit_compile": True},
+        {"jit_compile": False},
+        {"run_eagerly": True},
+        {"steps_per_execution": 4},
+    ],
+    ids=str,
+)
+def test_it_trains_the_same_however_keras_runs_the_step(options):
+    reference, model = network(), network()
+    train(reference, keras_lab.LABAdam(0.01), run_eagerly=True)
+    optimizer = keras_lab.LABAdam(0.01)
+    train(model, optimizer, **options)
+    check_same(model, reference, rtol=1e-4, atol=1e-5)
+    check_alpha_is_true(model, optimizer)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision_trains_with_and_without_loss_scaling(policy):
+    optimizer = keras_lab.LABAdam(0.01)
+    keras.config.set_dtype_policy(policy)
+    try:
+        model = network()
+        first = train(model, optimizer, epochs=10).history["loss"]
+    finally:
+        keras.config.set_dtype_policy("float32")
+    if policy == "mixed_float16":
+        assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert first[-1] < first[0]
+    check_alpha_is_true(model, optimizer)
+
+
+def test_a_step_skipped_by_loss_scaling_leaves_alpha():
+    model, inner = network(), keras_lab.LABAdam(0.01)
+    model.compile(keras.optimizers.LossScaleOptimizer(inner), "squared_hinge")
+    x, y = data()
+    model.train_on_batch(x, y)
+    before = model.get_weights()
+    variables = model.trainable_variables
+    model.optimizer.apply(
+        [tf.fill(v.shape, np.inf) for v in variables], variables
+    )
+    for old, new in zip(before, model.get_weights()):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_a_shared_layer_has_one_alpha():
+    inputs = keras.Input((8,))
+    shared = keras_lab.BinaryDense(8)
+    model = keras.Model(inputs, shared(keras.ops.tanh(shared(inputs))))
+    optimizer = keras_lab.LABAdam(0.01)
+    model.compile(optimizer, "mse")
+    x = np.random.default_rng(1).normal(size=(32, 8))
+    model.fit(x, x, verbose=0)
+    assert len(weights_of(model.variables)) == 1
+    check_alpha_is_true(model, optimizer)
+
+
+def test_layers_of_nested_and_subclassed_models_are_found():
+    class Subclassed(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.inner = network()
+            self.outer = keras_lab.BinaryDense(4)
+
+        def call(self, inputs):
+            return self.outer(self.inner(inputs))
+
+    model, optimizer = Subclassed(), keras_lab.LABAdam(0.01)
+    train(model, optimizer)
+    assert len(weights_of(model.variables)) == 3
+    check_alpha_is_true(model, optimizer)
+
+
+def test_a_subclassed_model_built_by_fit_starts_at_the_mean():
+    class Subclassed(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras_lab.BinaryDense(4, kernel_quantizer="bwn")
+
+        def call(self, inputs):
+            return self.dense(inputs)
+
+    model = Subclassed()
+    train(model, keras_lab.LABAdam(0.0))
+    np.testing.assert_allclose(
+        model.dense.alpha, np.abs(model.dense.kernel.numpy()).mean(), rtol=1e-6
+    )
+
+
+def test_a_model_built_in_a_traced_loop_trains():
+    model = keras.Sequential([keras_lab.BinaryDense(4)])
+    optimizer = keras_lab.LABAdam(0.01)
+    x, y = data()
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
+        variables = model.trainable_variables
+        optimizer.apply(tape.gradient(loss, variables), variables)
+        return loss
+
+    model.build(x.shape)
+    losses = [float(step(x, y)) for _ in range(20)]
+    assert losses[-1] < losses[0]
+    check_alpha_is_true(model, optimizer)
+
+
+def test_a_loop_over_bare_tensorflow_variables_keeps_alpha_true():
+    model, optimizer = network(), keras_lab.LABAdam(0.5)
+    x, y = data()
+    for _ in range(5):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
+        variables = tape.watched_variables()
+        assert not any(isinstance(v, keras.Variable) for v in variables)
+        optimizer.apply_gradients(
+            zip(tape.gradient(loss, variables), variables)
+        )
+    check_alpha_is_true(model, optimizer)
+    assert np.abs(model.layers[0].kernel.numpy()).max() <= 1
+
+
+def test_a_weight_without_a_gradient_keeps_its_alpha():
+    model, optimizer = network(), keras_lab.LABAdam(0.01)
+    train(model, optimizer)
+    first, last = model.layers[0], model.layers[-1]
+    first.alpha.assign(0.123)
+    variables = [first.kernel, last.kernel]
+    optimizer = keras_lab.LABAdam(0.01)
+    optimizer.build(variables)
+    with pytest.warns(UserWarning, match="Gradients do not exist"):
+        optimizer.apply([None, tf.ones(last.kernel.shape)], variables)
+    assert float(first.alpha) == np.float32(0.123)
+
+
+def test_a_clone_shares_nothing_and_takes_the_weights():
+    model = network()
+    train(model, keras_lab.LABAdam(0.01))
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    check_same(clone, model)
+    before = model.get_weights()
+    train(clone, keras_lab.LABAdam(0.1))
+    for old, new in zip(before, model.get_weights()):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_training_resumed_from_a_file_goes_on_as_if_never_stopped(tmp_path):
+    straight, stopped = network(), network()
+    train(straight, keras_lab.LABAdam(0.01), epochs=4)
+    train(stopped, keras_lab.LABAdam(0.01), epochs=2)
+    stopped.save(tmp_path / "model.keras")
+    resumed = keras.models.load_model(tmp_path / "model.keras")
+    assert isinstance(resumed.optimizer, keras_lab.LABAdam)
+    check_same(resumed, stopped)
+    train(resumed, epochs=2)
+    check_same(resumed, straight)
+    for a, b in zip(resumed.optimizer.variables, straight.optimizer.variables):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_alpha_at_evaluation_is_the_one_after_the_last_step():
+    model = network()
+    train(model, keras_lab.LABAdam(0.01))
+    x, y = data()
+    loss = model.evaluate(x, y, verbose=0)
+    hidden = x
+    for layer in model.layers:
+        if hasattr(layer, "alpha"):
+            w = float(layer.alpha) * np.where(layer.kernel.numpy() >= 0, 1, -1)
+            hidden = hidden @ w + (0 if layer.bias is None else layer.bias)
+        else:
+            hidden = np.asarray(layer(hidden, training=False))
+    expected = np.mean(np.maximum(1 - y * hidden, 0) ** 2)
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+
+
+def test_an_embedding_trains_beside_binary_layers():
+    model = keras.Sequential(
+        [
+            keras.Input((3,), dtype="int32"),
+            keras.layers.Embedding(10, 6),
+            keras.layers.Flatten(),
+            keras_lab.BinaryDense(4),
+        ]
+    )
+    optimizer = keras_lab.LABAdam(0.01)
+    model.compile(optimizer, "mse")
+    x = np.random.default_rng(1).integers(0, 10, (32, 3))
+    before = model.layers[0].embeddings.numpy()
+    model.fit(x, np.ones((32, 4)), verbose=0)
+    assert not np.array_equal(before, model.layers[0].embeddings.numpy())
+    check_alpha_is_true(model, optimizer)
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_two_replicas_of_half_a_batch_give_the_alpha_of_the_whole(
+    policy, strategy
+):
+
+    def make():
+        keras.utils.set_random_seed(2)
+        return keras.Sequential(
+            [
+                keras.Input((12,)),
+                keras_lab.BinaryDense(16, dtype=policy),
+                keras.layers.ReLU(dtype=policy),
+                keras_lab.BinaryDense(4, dtype=policy),
+            ]
+        )
+
+    single, single_optimizer = make(), keras_lab.LABAdam(0.01)
+    train(single, single_optimizer, batch_size=32)
+    with strategy.scope():
+        double, optimizer = make(), keras_lab.LABAdam(0.01)
+        double.compile(optimizer, "squared_hinge")
+    train(double, batch_size=32)
+    tolerance = 1e-4 if policy == "float32" else 1e-2
+    check_same(double, single, rtol=tolerance, atol=tolerance)
+    for variable in double.variables:
+        first, second = strategy.experimental_local_results(variable.value)
+        np.testing.assert_array_equal(first, second)
