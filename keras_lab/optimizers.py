@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import types
 
 import keras
 import numpy as np
@@ -95,7 +96,8 @@ class LABAdam(keras.optimizers.Adam):
             amsgrad=amsgrad,
             **kwargs,
         )
-        self._weights = []
+        # In a namespace, because Keras and TensorFlow would track a list.
+        self._trained = types.SimpleNamespace(weights=[])
 
     def build(self, var_list):
         if self.built:
@@ -118,7 +120,7 @@ class LABAdam(keras.optimizers.Adam):
             self.max_velocities = self.add_optimizer_variables(
                 var_list, "velocity_hat"
             )
-        self._weights = [weight_of(variable) for variable in var_list]
+        self._trained.weights = [weight_of(variable) for variable in var_list]
 
     def velocity(self, variable):
         """Returns the second moment v of a variable, without bias correction.
@@ -184,7 +186,7 @@ class LABAdam(keras.optimizers.Adam):
         self.assign_sub(variable, rate * m / (ops.sqrt(v) + epsilon))
 
     def apply(self, grads, trainable_variables=None):
-        grads, weights = list(grads), self._weights
+        grads, weights = list(grads), self._trained.weights
         if trainable_variables is not None:
             trainable_variables = keras_variables(list(trainable_variables))
             weights = [weight_of(variable) for variable in trainable_variables]
@@ -252,7 +254,9 @@ def refresh(model: keras.Layer) -> None:
     optimizer = getattr(model, "optimizer", None)
     # The wrapper that scales losses under the policy `mixed_float16`.
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    trained = getattr(optimizer, "_weights", [])
+    trained = []
+    if isinstance(optimizer, LABAdam):
+        trained = optimizer._trained.weights
     for weight in weights_of(model.weights):
         if any(weight is other for other in trained):
             optimizer._refresh(weight)

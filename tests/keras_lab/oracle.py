@@ -162,7 +162,7 @@ class Algorithm1:
         self.t = 0
 
     def alphas(self):
-        """Line 3, for each weight: one α, or one a gate."""
+        """Line 3, for each weight: one α, or one per gate."""
         alphas = []
         for w, d, gates in zip(self.w, self.d, self.gates):
             parts = zip(*(np.split(x, gates, axis=-1) for x in (w, d)))

@@ -14,17 +14,16 @@ from tests.keras_lab.networks import check_same, data, network, train
 
 
 def test_foreign_optimizers_make_lab_bwn_and_say_so_once():
-    lab, bwn = network("lab"), network("bwn")
     for make in (keras.optimizers.Adam, lambda: keras.optimizers.SGD(0.1)):
         lab, bwn = network("lab"), network("bwn")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            train(lab, make(), run_eagerly=True)
+            train(lab, make(), epochs=1, run_eagerly=True)
         messages = [str(w.message) for w in caught if "BWN" in str(w.message)]
         assert len(messages) == 1
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            train(bwn, make(), run_eagerly=True)
+            train(bwn, make(), epochs=1, run_eagerly=True)
         assert not [w for w in caught if "BWN" in str(w.message)]
         check_same(lab, bwn)
         for weight in weights_of(lab.variables):
@@ -112,12 +111,12 @@ MODELS = {"dense": dense_model, "lstm": lstm_model, "stack": stack_model}
 
 
 def trained(make, quantizer):
-    """A model with the α of a true training, and some weights at the clip."""
-    model = make(quantizer)
-    x = np.random.default_rng(1).normal(size=(16, *model.input_shape[1:]))
-    y = 10 * np.ones((16, *model.output_shape[1:]))
-    model.compile(keras_lab.LABAdam(0.3), "mse", jit_compile=False)
-    model.fit(x, y, epochs=2, verbose=0)
+    """A model with clipped weights and the α of an uneven curvature."""
+    model, rng = make(quantizer), np.random.default_rng(1)
+    for weight in weights_of(model.weights):
+        shape = weight.latent.shape
+        weight.latent.assign(np.clip(rng.normal(size=shape), -1, 1))
+        weight.refresh(rng.gamma(0.5, size=shape) + 1e-3)
     return model
 
 
@@ -198,7 +197,7 @@ def test_a_scale_that_is_out_of_date_is_an_error_until_refreshed(
         if quantizer == "binary_connect":
             weight.alpha.assign(0.187 * weight.alpha)
         else:
-            weight.latent.assign(5 * weight.latent)
+            weight.latent.assign(0.01 * weight.latent)
         with pytest.raises(ValueError, match=r"keras_lab\.refresh\(model\)"):
             weight.check_alpha()
     keras_lab.refresh(model)

@@ -58,16 +58,3 @@ def test_the_command_imports_keras_only_when_a_name_is_used():
         *(keras_lab.__version__, "False", "False"),
         *("BinaryDense", "True", "LABAdam", "True"),
     ]
-
-
-def test_another_backend_is_refused():
-    printed = run(
-        """
-        try:
-            import keras_lab
-        except ImportError as error:
-            print(error)
-        """,
-        KERAS_BACKEND="numpy",
-    )
-    assert "KERAS_BACKEND=numpy" in printed

@@ -176,7 +176,7 @@ def test_a_gradient_that_is_not_finite_harms_neither_weight_nor_alpha(
 @pytest.mark.parametrize("amsgrad", [False, True])
 def test_only_the_entries_that_are_not_finite_count_as_zero(compiled, amsgrad):
     gradient = np.array([1e30, 0.5, -1e30, np.nan, -2.0, -np.inf], "float32")
-    bad, good = keras.Variable(np.ones(6)), keras.Variable(np.ones(6))
+    bad, good = (keras.Variable(np.ones(6, "float32")) for _ in range(2))
     for variable, g in (
         (bad, gradient),
         (good, np.where(np.abs(gradient) < 1e19, gradient, 0)),

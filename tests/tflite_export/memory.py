@@ -1,6 +1,5 @@
 """Prints, for each size, weights and bytes that an export adds to a process."""
 
-import resource
 import sys
 import tempfile
 from pathlib import Path
@@ -11,17 +10,21 @@ import keras_lab
 from tflite_export import export_tflite
 
 
-def resident():
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+def memory(field):
+    """A field of /proc/self/status in bytes.
+
+    `ru_maxrss` would begin with the peak of the process that started this one.
+    """
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return 1024 * int(line.split()[1])
 
 
 for units in map(int, sys.argv[1:]):
     model = keras.Sequential([keras.Input((units,))])
     model.add(keras_lab.BinaryDense(units, use_bias=False))
     model.add(keras.layers.BatchNormalization())
-    before = resident()
+    before = memory("VmRSS")
     with tempfile.TemporaryDirectory() as folder:
         export_tflite(model, Path(folder) / "m.tflite")
-    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(units * units, peak - before)
+    print(units * units, memory("VmHWM") - before)

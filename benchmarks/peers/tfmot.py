@@ -1,7 +1,7 @@
 """tensorflow-model-optimization: quantization-aware training, clustering.
 
-A worker. `qat` trains for int8 weights and activations; `clusters` for weights
-that take one of two values a kernel.
+`qat` trains for int8 weights and activations, `clusters` for kernels with two
+different values each.
 """
 
 import gzip
@@ -12,19 +12,20 @@ import tf_keras
 
 from benchmarks import networks
 from benchmarks.peers import shared
-from benchmarks.workers import Cannot, serve
+from benchmarks.worker import Cannot
 
+PACKAGES = ("tensorflow-model-optimization", "tensorflow", "tf_keras", "numpy")
 clustering = tfmot.clustering.keras
 quantization = tfmot.quantization.keras
-# How many of the epochs are fine-tuning with clustered weights.
+# The share of the epochs that fine-tune clustered weights.
 FINE_TUNING_SHARE = 0.5
 
 
 def quantize(model):
-    """For quantization-aware training, all layers that it knows.
+    """Prepares a model for quantization-aware training.
 
-    It refuses a batch norm that does not follow its kernel directly, as after
-    a max-pooling: that one stays in float.
+    tfmot refuses a batch norm that does not directly follow a kernel, for
+    example after a max-pooling. That one stays in float.
     """
     previous = {
         after.name: before
@@ -45,7 +46,7 @@ def quantize(model):
 
 
 def cluster(model):
-    """For two values a kernel.
+    """Prepares a model for two values per kernel.
 
     The softmax layer of the LSTM stays in float, as in the paper.
     """
@@ -68,17 +69,20 @@ METHODS = {"tf_keras": lambda m: m, "qat": quantize, "clusters": cluster}
 
 
 def make(network, method):
-    """A model and an optimizer, not compiled."""
-    tf_keras.utils.set_random_seed(1)
-    model = networks.build(network, networks.Kit(tf_keras))
+    """Returns a model and an optimizer, not compiled."""
+    tf_keras.utils.set_random_seed(networks.SEED)
+    model = networks.build(network, tf_keras)
     return METHODS[method](model), tf_keras.optimizers.Adam(0.001)
 
 
+prepare, step = shared.steps(make)
+
+
 def train(method, network, data, seed, rates, batch):
-    """The epochs of 2-cluster weights: float first, then fine-tuning."""
+    """Returns the epochs of a method: float first, then fine-tuning."""
     data = shared.load(data)
     tf_keras.utils.set_random_seed(seed)
-    model = networks.build(network, networks.Kit(tf_keras))
+    model = networks.build(network, tf_keras)
     split = len(rates) - max(1, round(len(rates) * FINE_TUNING_SHARE))
     history = []
     for part, change, first in (
@@ -96,25 +100,14 @@ def train(method, network, data, seed, rates, batch):
 
 
 def export(network, folder):
-    """Files of clustered weights, float32 and int8, compressed with gzip."""
-    tf_keras.utils.set_random_seed(1)
-    model = networks.build(network, networks.Kit(tf_keras))
+    """Writes clustered weights as float32 and int8, compressed with gzip."""
+    tf_keras.utils.set_random_seed(networks.SEED)
+    model = networks.build(network, tf_keras)
     model = clustering.strip_clustering(cluster(shared.as_if_trained(model)))
-    paths = {}
+    rows = {}
     for name, weights in (("clusters", None), ("clusters_int8", "int8")):
         content = shared.to_tflite(model, weights)
         path = Path(folder) / f"{name}.tflite.gz"
         path.write_bytes(gzip.compress(content, compresslevel=9))
-        paths[name] = str(path)
-    return paths
-
-
-def main():
-    versions = shared.versions_of(
-        "tensorflow-model-optimization", "tensorflow", "tf_keras", "numpy"
-    )
-    serve(versions, train, export, *shared.Steps(make).functions)
-
-
-if __name__ == "__main__":
-    main()
+        rows[name] = {"path": str(path)}
+    return rows
