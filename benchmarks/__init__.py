@@ -9,4 +9,4 @@ per measurement is a program, `peers/` has one worker per library, and
 import os
 
 # TensorFlow reads it when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -255,7 +255,7 @@ class Benchmark:
             for cell in self.cells(arguments):
                 if not journal.misses(cell):
                     continue
-                print(cell, flush=True)
+                print(cell or self.name, flush=True)
                 try:
                     rows = self.measure(cell, arguments, journal)
                 except Cannot as error:

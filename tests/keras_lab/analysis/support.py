@@ -1,5 +1,9 @@
-"""The history of a monitor, made up."""
+"""Networks and histories for several tests."""
 
+import keras
+from keras import layers
+
+import keras_lab
 from keras_lab.analysis.history import CSV_COLUMNS
 
 
@@ -19,3 +23,28 @@ def rows(layers, epochs):
         for epoch in range(epochs)
         for layer in range(1, layers + 1)
     ]
+
+
+def describe(model, exported=False):
+    return keras_lab.summary(model, exported=exported, return_dict=True)
+
+
+def character_lstm(units):
+    """The paper's network for text: 87 characters, given by index."""
+    return keras.Sequential(
+        [
+            keras.Input((None, 1), dtype="int32"),
+            keras_lab.BinaryLSTM(units, one_hot=87, return_sequences=True),
+            layers.Dense(87),
+        ]
+    )
+
+
+def shared_and_nested():
+    block_inputs = keras.Input((6, 6, 3))
+    conv = keras_lab.BinaryConv2D(5, 3, use_bias=False, name="conv")
+    block = keras.Model(block_inputs, conv(block_inputs), name="block")
+    shared = keras_lab.BinaryDense(4, use_bias=False, name="shared")
+    inputs = keras.Input((6, 6, 3))
+    flat = [layers.Flatten()(block(inputs)) for _ in range(2)]
+    return keras.Model(inputs, shared(flat[0]) + shared(flat[1]))

@@ -165,7 +165,7 @@ def test_bad_batches_are_named(rng):
     with pytest.raises(ValueError, match=r"\[16, 5\]"):
         plots.gradients(model, x, y[:5])
     plain = network()
-    with pytest.raises(ValueError, match="compile"):
+    with pytest.raises(ValueError, match="Compile it first"):
         plots.gradients(plain, np.zeros((4, 4, 8)), np.zeros((4, 6)))
 
 

@@ -16,7 +16,6 @@ from tests.keras_lab.convert.support import (
     random,
 )
 
-
 # The smallest of each family, with the smallest input it takes.
 FAMILIES = {
     "ConvNeXtTiny": 32,
