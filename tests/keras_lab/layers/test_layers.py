@@ -397,7 +397,7 @@ def test_the_sign_of_integers_is_taken_by_every_layer(rng):
 def test_other_wrong_things_are_named_too():
     with pytest.raises(ValueError, match=r"shape \(0, 3\)"):
         keras_lab.BinaryDense(3).build((None, 0))
-    with pytest.raises(ValueError, match="build it first"):
+    with pytest.raises(ValueError, match="Build it first"):
         np.asarray(keras_lab.BinaryDense(3).binary_kernel)
     with pytest.raises(NotImplementedError, match="low-rank"):
         built("dense", kernel_constraint=None)[0].enable_lora(2)
