@@ -98,7 +98,7 @@ def test_outputs_and_gradients_are_those_of_keras(
     ("quantizer", "jit_compile"),
     [
         ("lab", None),
-        (None, None),
+        pytest.param(None, None, marks=pytest.mark.slow),
         pytest.param("lab", True, marks=pytest.mark.slow),
         pytest.param(None, True, marks=pytest.mark.slow),
     ],
