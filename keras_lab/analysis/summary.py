@@ -25,16 +25,8 @@ __all__ = ["EXPORT_ERRORS", "export_to_measure", "summary"]
 MACS = ("binary_macs", "float_macs", "xnor_macs")
 # What the exporter raises for a custom layer that it cannot convert, a full
 # disk or a wrong option.
-EXPORT_ERRORS = (
-    ArithmeticError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
+EXPORT_ERRORS = (ArithmeticError, AttributeError, ImportError, LookupError)
+EXPORT_ERRORS += (OSError, RuntimeError, TypeError, ValueError)
 
 
 def summary(
