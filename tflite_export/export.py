@@ -14,9 +14,9 @@ from tflite_export.inputs import (
     validation_inputs,
 )
 from tflite_export.prepare import (
+    as_functional,
     compute_in_float32,
     fixed_batch_size,
-    freeze,
     trained_kernels,
 )
 from tflite_export.report import ExportReport, describe
@@ -75,7 +75,7 @@ def export_tflite(
     check_tolerance(tolerance)
 
     # Prepare the model, and compute what the file must compute.
-    frozen = freeze(model)
+    frozen = as_functional(keras_lab.freeze(model, strict=False))
     batch_size = fixed_batch_size(frozen, batch_size)
     inputs, origin = validation_inputs(frozen, validation_data)
     check_rebuilt(model, frozen, inputs)

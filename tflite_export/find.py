@@ -33,11 +33,19 @@ def find_binary_constants(
             trained ones, even in a channel that a batch norm with γ = 0 made
             zero.
     """
-    found = {}
+    uses = {}
     for place, operator in weight_uses(model):
-        if place not in found:
-            found[place] = _find(model, place, operator, kernels)
-    constants = [c for c in found.values() if c is not None]
+        uses.setdefault(place, operator)
+    matches = {
+        place: _matches(model, place, operator, kernels)
+        for place, operator in uses.items()
+    }
+    chosen = _choose(matches)
+    constants = [
+        _constant(model, place, operator, chosen[place])
+        for place, operator in uses.items()
+        if place in chosen
+    ]
     return _with_twins(_with_unique_paths(constants), kernels)
 
 
@@ -86,28 +94,82 @@ def _is_equal(kernel, other):
     )
 
 
-def _find(model, place, operator, kernels):
-    """The constant at a place, or `None` if it is not binary."""
-    subgraph, tensor = place
-    tensor = model.subgraphs[subgraph].tensors[tensor]
+@dataclasses.dataclass(frozen=True)
+class _Match:
+    """A kernel that a constant may be, its signs as stored, and the scales.
+
+    `kernel` is `None` if nothing is known about the weights.
+    """
+
+    kernel: Kernel | None
+    signs: np.ndarray
+    scales: np.ndarray
+    likeness: tuple = ()
+
+
+def _matches(model, place, operator, kernels):
+    """The kernels that the constant at a place may be."""
+    number, index = place
+    subgraph = model.subgraphs[number]
+    tensor = subgraph.tensors[index]
     if model.type_name(tensor) != "FLOAT32" or not model.is_constant(tensor):
-        return None
-    weights = model.constant(tensor)
+        return []
+    weights, name = model.constant(tensor), model.operator_name(operator)
+    if weights.ndim != len(WEIGHTED_OPERATORS[name].to_keras):
+        return []
+    axis = WEIGHTED_OPERATORS[name].axis % weights.ndim
+    # A constant into which a batch norm is folded has the name of that layer.
+    # The output of the operator has the names of both.
+    output = subgraph.tensors[int(operator.outputs[0])]
+    layers = [layers_in(name_of(part)) for part in (tensor, output)]
+    matches = []
+    for kernel in kernels:
+        for part in _candidates(kernel, weights):
+            signs = _as_stored(part.signs, weights.shape, name)
+            scales = None if signs is None else _scales(weights, signs, axis)
+            if scales is not None:
+                likeness = _likeness(layers, part, scales)
+                matches.append(_Match(part, signs, scales, likeness))
+    return matches or _untrained(weights, axis)
+
+
+def _choose(matches):
+    """One match per place: small kernels may have the same signs.
+
+    The names decide. Where they do not, it is a kernel that no place has yet.
+    """
+    chosen, used = {}, set()
+
+    def preference(match):
+        path = match.kernel and (match.kernel.path, match.kernel.first_channel)
+        return match.likeness, path not in used
+
+    def best_likeness(item):
+        return max(match.likeness for match in item[1])
+
+    items = [item for item in matches.items() if item[1]]
+    for place, candidates in sorted(items, key=best_likeness, reverse=True):
+        match = chosen[place] = max(candidates, key=preference)
+        if match.kernel is not None:
+            used.add((match.kernel.path, match.kernel.first_channel))
+    return chosen
+
+
+def _constant(model, place, operator, match):
+    number, index = place
+    kernel, scales = match.kernel, match.scales
     name = model.operator_name(operator)
     to_keras = WEIGHTED_OPERATORS[name].to_keras
-    if weights.ndim != len(to_keras):
-        return None
-    axis = WEIGHTED_OPERATORS[name].axis % weights.ndim
-    match = _trained(weights, name_of(tensor), name, axis, kernels)
-    if match is None:
-        match = _untrained(weights, axis)
-    if match is None:
-        return None
-    kernel, signs, scales = match
+    axis = WEIGHTED_OPERATORS[name].axis % match.signs.ndim
     flipped = scales < 0
-    signs = np.where(_aligned(flipped, signs.ndim, axis), -signs, signs)
-    if kernel is None:
-        shape = tuple(weights.shape[axis] for axis in to_keras)
+    signs = np.where(
+        _aligned(flipped, match.signs.ndim, axis), -match.signs, match.signs
+    )
+    if kernel is not None:
+        path, shape = kernel.path, kernel.signs.shape
+    else:
+        path = name_of(model.subgraphs[number].tensors[index])
+        shape = tuple(signs.shape[axis] for axis in to_keras)
         if name == "DEPTHWISE_CONV_2D":
             multiplier = max(operator.builtinOptions.depthMultiplier, 1)
             shape = (*shape[1:3], shape[3] // multiplier, multiplier)
@@ -116,38 +178,22 @@ def _find(model, place, operator, kernels):
         operator=name,
         axis=axis,
         to_keras=to_keras,
-        shape=shape if kernel is None else kernel.signs.shape,
+        shape=shape,
         signs=signs.astype(np.int8),
         scales=np.abs(scales),
         flipped=np.flatnonzero(flipped),
         kernel=kernel,
-        path=name_of(tensor) if kernel is None else kernel.path,
-    )
-
-
-def _trained(weights, tensor_name, operator_name, axis, kernels):
-    """The kernel that the weights are, its signs as stored, and the scales."""
-    matches = []
-    for kernel in kernels:
-        for part in _candidates(kernel, weights):
-            signs = _as_stored(part.signs, weights.shape, operator_name)
-            scales = None if signs is None else _scales(weights, signs, axis)
-            if scales is not None:
-                matches.append((part, signs, scales))
-    # Small kernels may have the same signs. Then the name decides.
-    layers = [path.split("/") for path in layers_in(tensor_name)]
-    return max(
-        matches, key=lambda match: _likeness(layers, match), default=None
+        path=path,
     )
 
 
 def _untrained(weights, axis):
-    """The same for weights about which nothing is known."""
+    """The match of weights about which nothing is known."""
     signs = np.where(weights < 0, np.int8(-1), np.int8(1))
     scales = _scales(weights, signs, axis)
     if scales is None or not _worth_it(weights, scales):
-        return None
-    return None, signs, scales
+        return []
+    return [_Match(None, signs, scales)]
 
 
 def _candidates(kernel, weights):
@@ -213,17 +259,20 @@ def _worth_it(weights, scales):
     return weights.size > 2 * scales.size
 
 
-def _likeness(layers, match):
-    """How close a kernel is to the named layers, and whether α is a scale.
+def _likeness(names, kernel, scales):
+    """How close a kernel's layer is to the named ones; whether α is a scale.
 
     The paths need not be equal: freezing may put a layer into a model of the
     same name, and the path of a kernel leaves out the cell.
     """
-    kernel, _, scales = match
     owner = kernel.path.split("/")[:-1]
-    common = max((_common(owner, layer) for layer in layers), default=0)
-    is_alpha = np.isin(np.abs(scales), kernel.alpha).all()
-    return common, -len(owner) if common else 0, is_alpha
+    likeness = []
+    for layers in names:
+        common = max(
+            (_common(owner, path.split("/")) for path in layers), default=0
+        )
+        likeness += [common, -len(owner) if common else 0]
+    return *likeness, bool(np.isin(np.abs(scales), kernel.alpha).all())
 
 
 def _common(path, other):

@@ -14,7 +14,6 @@ __all__ = [
     "channels_first_note",
     "compute_in_float32",
     "fixed_batch_size",
-    "freeze",
     "input_names",
     "is_functional",
     "output_names",
@@ -32,11 +31,6 @@ def trained_kernels(model: keras.Model) -> list[Kernel]:
         )
         for path, weight in keras_lab.binary_weights(model).items()
     ]
-
-
-def freeze(model: keras.Model) -> keras.Model:
-    """A functional model of plain Keras layers, with constants as kernels."""
-    return as_functional(keras_lab.freeze(model, strict=False))
 
 
 def is_functional(model: keras.Model) -> bool:
