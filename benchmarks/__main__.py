@@ -1,15 +1,11 @@
-"""Runs the benchmarks, each part once, and writes the page of results.
+"""Runs the benchmarks that have not run, and writes the tables.
 
-    python -m benchmarks                    # what has not run yet
+    python -m benchmarks                    # every part that has not run
     python -m benchmarks growth --again     # one part, once more
-    python -m benchmarks --report           # the page alone
+    python -m benchmarks --report           # only the tables
 
-A part is a program that writes one JSON file. When the command is interrupted,
-the parts that are finished stay, and the same command does the others; with
-`--again`, name those. Of the part that was interrupted, those against other
-libraries and growth have kept each row, and go on from there; the others begin
-anew. The page, the figure and the table in the README come from the JSON files
-alone.
+A part is a program that writes one JSON file. It keeps each row as soon as it
+is measured, so after an interrupt the same command continues.
 """
 
 import argparse
@@ -18,8 +14,18 @@ import sys
 from pathlib import Path
 
 from benchmarks import harness, report
-from benchmarks.parts import PARTS, load
-from benchmarks.peers import environments
+
+# The modules, each with options for a smoke test.
+PARTS = {
+    "peers_train_step": "--rounds 2 --steps-per-round 1 --width 8",
+    "peers_accuracy": "--epochs 1 --seeds 1 2 --width 32 --images 1000",
+    "peers_files": "--processes 1 --seconds-per-process 0.1 --width 16",
+    "growth": "--rounds 2 --exports 1 --most 1000000",
+    "train_step": "--rounds 2 --steps-per-round 1 --width 8",
+    "recurrent_step": "--rounds 2 --cells 8 --steps 5 --batch 2",
+    "inference": "--processes 1 --seconds-per-process 0.1 --networks conv128",
+    "monitor": "--rounds 2 --steps-per-round 1 --width 8",
+}
 
 
 def parse(argv):
@@ -27,104 +33,56 @@ def parse(argv):
         prog="python -m benchmarks", description=__doc__.split("\n\n")[0]
     )
     add = parser.add_argument
-    add(
-        "parts",
-        nargs="*",
-        metavar="PART",
-        help=f"one or more of {', '.join(PARTS)}; default: all",
-    )
-    add("--again", action="store_true", help="also those that are finished")
-    add(
-        "--rounds",
-        type=harness.at_least(2),
-        help="of the parts that have rounds; default: as published",
-    )
+    add("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
+    add("--again", action="store_true", help="run finished parts again")
     add(
         "--quick",
         action="store_true",
-        help="tiny networks, a smoke test: its numbers mean nothing. Needs "
-        "--results, not to replace those that do",
+        help="a smoke test with tiny networks; needs --results",
     )
-    add("--report", action="store_true", help="run nothing, write the page")
-    add(
-        "--results",
-        type=Path,
-        metavar="DIR",
-        help="default: results/benchmarks",
-    )
-    environments.add_option(parser)
+    add("--report", action="store_true", help="run nothing, write the tables")
+    add("--results", type=Path, metavar="DIR", help="the folder of results")
     arguments = parser.parse_args(argv)
-    for name in arguments.parts:
-        if name not in PARTS:
-            parser.error(f"{name!r} is no part. Parts: {', '.join(PARTS)}")
+    if unknown := {*arguments.parts} - {*PARTS}:
+        parser.error(f"the parts are {', '.join(PARTS)}. Received: {unknown}")
     if arguments.quick and arguments.results is None:
-        parser.error("--quick needs --results, a folder for its numbers.")
-    arguments.parts = arguments.parts or list(PARTS)
-    if arguments.report:
-        arguments.parts = []
+        parser.error("--quick needs --results: its numbers mean nothing.")
     arguments.results = (arguments.results or harness.RESULTS).resolve()
     return arguments
 
 
-def command(part, output, arguments):
-    """The command line of a part."""
-    options = list(part.quick if arguments.quick else part.options)
-    if part.rounds and arguments.rounds is not None:
-        # The last one counts.
-        options += ["--rounds", str(arguments.rounds)]
-    if part.peers:
-        options += ["--environments", str(arguments.environments)]
-    options += ["--output", str(output)]
-    return [sys.executable, "-m", part.module, *options]
+def run_part(name, arguments) -> bool:
+    """Runs a part unless it is finished. Returns whether it is now.
 
-
-def run_part(part, arguments) -> bool:
-    """Runs a part unless it is finished; whether it is now.
-
-    Run again, it writes to another file, which takes the old one's place at
-    the end: until then there are the old numbers.
+    A part that runs again writes to another file, which replaces the old one at
+    the end.
     """
-    path = output = part.path(arguments.results)
+    path = output = arguments.results / f"{name}.json"
     if arguments.again:
         output = path.with_suffix(".again.json")
-    elif part.is_finished(arguments.results):
-        print(f"{part.name}: finished before", flush=True)
+    elif path.exists() and harness.read_result(path).get("finished", True):
+        print(f"{name}: finished before", flush=True)
         return True
-    print(f"{part.name}:", flush=True)
-    done = subprocess.run(command(part, output, arguments)).returncode == 0
-    if done:
-        output.replace(path)
-    return done
-
-
-def check(folder):
-    """Raises a `ResultError` unless there is a page at the end of it all."""
-    harness.check_output(folder / "README.md")
-    for part in PARTS.values():
-        load(part, folder)
-
-
-def say_how_to_go_on(names, again):
-    """What an interrupt leaves, and how to do these parts, the first begun."""
-    first = PARTS[names[0]]
-    how = "goes on from its last row" if first.keeps_rows else "begins anew"
-    # With --again, the same command would do all of them.
-    parts = f" for {' '.join(names)}" if again else ""
-    print(
-        f"\nInterrupted. The same command{parts} does the rest; {first.name} "
-        f"{how}."
+    print(f"{name}:", flush=True)
+    command = [sys.executable, "-m", f"benchmarks.{name}"]
+    command += ["--output", str(output)]
+    done = subprocess.run(
+        command + (PARTS[name].split() if arguments.quick else [])
     )
+    if done.returncode == 0:
+        output.replace(path)
+    return done.returncode == 0
 
 
 def run(arguments) -> int:
-    """Runs the parts, writes the page, and returns the exit code."""
-    check(arguments.results)
+    """Runs the parts, writes the tables, and returns the exit code."""
     code = 0
-    for number, name in enumerate(arguments.parts):
+    report.load(arguments.results)  # A damaged file is an error at the start.
+    for name in [] if arguments.report else arguments.parts or PARTS:
         try:
-            done = run_part(PARTS[name], arguments)
+            done = run_part(name, arguments)
         except KeyboardInterrupt:
-            say_how_to_go_on(arguments.parts[number:], arguments.again)
+            print("\nInterrupted. The same command continues.")
             code = 130
             break
         if not done:
@@ -136,9 +94,8 @@ def run(arguments) -> int:
 
 
 def main(argv=None) -> int:
-    """Runs the command line and returns the exit code."""
     arguments = parse(argv)
-    return harness.report_errors(lambda: run(arguments))
+    return harness.exit_code(lambda: run(arguments))
 
 
 if __name__ == "__main__":

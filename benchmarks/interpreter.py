@@ -1,65 +1,74 @@
-"""What a `.tflite` file costs to load and to run: a worker.
+"""The time and memory that it takes to load and run a `.tflite` file.
 
-Its process should be a fresh one for each measurement.
+`measure_alone` and `measure_turns` run `alone` and `turns` in new processes.
 """
 
 import gzip
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks import memory
-from benchmarks.workers import Cannot, Worker, serve
+from benchmarks.worker import Cannot, Worker, forget_peak, memory
 
-__all__ = ["alone", "in_fresh_process", "turns"]
+__all__ = ["THREADS", "measure_alone", "measure_turns"]
+
+THREADS = (1, 2)
 
 
-class LiteRT:
+def litert():
     """The stock runtime, with XNNPACK."""
+    from ai_edge_litert.interpreter import Interpreter
 
-    def __init__(self, path, threads):
-        from ai_edge_litert.interpreter import Interpreter
-
-        if str(path).endswith(".gz"):
+    def load(path, threads):
+        source = {"model_path": path}
+        if path.endswith(".gz"):
             content = gzip.decompress(Path(path).read_bytes())
             source = {"model_content": content}
-        else:
-            source = {"model_path": str(path)}
         interpreter = Interpreter(**source, num_threads=threads)
         interpreter.allocate_tensors()
-        details = interpreter.get_input_details()[0]
-        self.invoke = interpreter.invoke
-        output = interpreter.get_output_details()[0]["index"]
+        (given,) = interpreter.get_input_details()
+        wanted = interpreter.get_output_details()[0]["index"]
 
         def give(seed):
-            data = _example(details["shape"], details["dtype"], seed)
-            interpreter.set_tensor(details["index"], data)
+            data = _example(given["shape"], given["dtype"], seed)
+            interpreter.set_tensor(given["index"], data)
 
         def outputs(seed):
             give(seed)
             interpreter.invoke()
-            return interpreter.get_tensor(output)
+            return interpreter.get_tensor(wanted)
 
-        self.outputs = outputs
         give(0)
+        return interpreter.invoke, outputs
+
+    return load
 
 
-class ComputeEngine:
+def compute_engine():
     """The runtime of larq-compute-engine, with XNNPACK for the rest."""
+    from larq_compute_engine.tflite.python import (
+        interpreter,
+        interpreter_wrapper_lite,  # noqa: F401
+    )
 
-    def __init__(self, path, threads):
-        from larq_compute_engine.tflite.python import interpreter
-
+    def load(path, threads):
         content = Path(path).read_bytes()
         engine = interpreter.Interpreter(content, threads, use_xnnpack=True)
         kind = engine.input_shapes[0], engine.input_types[0]
         predict, data = engine.interpreter.predict, _example(*kind)
-        self.invoke = lambda: predict([data])
-        self.outputs = lambda seed: predict([_example(*kind, seed)])[0]
+        return (
+            lambda: predict([data]),
+            lambda seed: predict([_example(*kind, seed)])[0],
+        )
+
+    return load
 
 
-RUNTIMES = {"litert": LiteRT, "compute_engine": ComputeEngine}
+# Each imports a runtime and returns a function that loads a file. That function
+# returns one that runs the model, and one that returns its outputs.
+RUNTIMES = {"litert": litert, "compute_engine": compute_engine}
 
 
 def _example(shape, dtype, seed=0):
@@ -69,73 +78,80 @@ def _example(shape, dtype, seed=0):
     return rng.normal(size=shape).astype(dtype)
 
 
-def alone(path, threads=1, runtime="litert"):
-    """Load time and memory of one model, and how two examples' outputs differ.
+def alone(path, runtime):
+    """Returns load time and memory of one model, and its output.
 
-    In the difference there is nothing of what biases add to any output.
+    The output is the difference of two examples' outputs, so that biases do not
+    hide what the weights do.
 
     Raises:
-        Cannot: If what it computes is not finite.
+        Cannot: If the output is not finite.
     """
-    _import(runtime)
-    before = memory.now()
-    memory.forget_peak()
+    load = RUNTIMES[runtime]()
+    before = memory()
+    forget_peak()
     start = time.perf_counter()
-    model = RUNTIMES[runtime](path, threads)
+    invoke, outputs = load(path, 1)
     seconds = time.perf_counter() - start
     for _ in range(3):
-        model.invoke()
-    after = memory.now()
-    output = np.ravel(model.outputs(0)) - np.ravel(model.outputs(1))
+        invoke()
+    after = memory()
+    output = np.ravel(outputs(0)) - np.ravel(outputs(1))
     if not np.isfinite(output).all():
         raise Cannot("outputs are NaN")
     return {
         "load_seconds": seconds,
-        "bytes": after.private - before.private,
+        "memory_bytes": after.private - before.private,
         "peak_bytes": after.peak - before.resident,
         "output": output.tolist(),
     }
 
 
-def turns(paths, threads, seconds, runtime="litert"):
-    """Seconds an inference of several models, which take turns."""
-    models = [RUNTIMES[runtime](path, threads) for path in paths]
+def turns(paths, threads, seconds, runtime):
+    """Returns the seconds per inference of several models that take turns.
+
+    The best turn of each counts: other programs can only slow it down.
+    """
+    load = RUNTIMES[runtime]()
+    models = [load(path, threads)[0] for path in paths]
     times = [[] for _ in models]
-    for model in models:
-        model.invoke()
     begin = time.perf_counter()
     while time.perf_counter() - begin < seconds or len(times[0]) < 5:
-        for model, results in zip(models, times):
-            model.invoke()  # brings the weights back into the cache
+        for invoke, results in zip(models, times):
+            invoke()  # This brings the weights back into the cache.
             count, start = 0, time.perf_counter()
             while count < 3 or time.perf_counter() - start < 0.02:
-                model.invoke()
+                invoke()
                 count += 1
             results.append((time.perf_counter() - start) / count)
-    return times
+    return [min(results) for results in times]
 
 
-def in_fresh_process(task, python=None, **arguments):
-    """The result of `alone` or `turns`, run in a process of its own."""
-    options = {"python": python} if python else {}
-    with Worker("benchmarks.interpreter", **options) as worker:
-        return worker.call(task, **arguments)
+def measure_alone(path, processes, **runtime):
+    """Returns a list of each result of `alone`, one item per process."""
+    runs = [_run("alone", runtime, path=path) for _ in range(processes)]
+    return {name: [run[name] for run in runs] for name in runs[0]}
 
 
-def _import(runtime):
-    """What is not to be timed."""
-    if runtime == "litert":
-        from ai_edge_litert import interpreter
-    else:
-        from larq_compute_engine.tflite.python import (  # noqa: F401
-            interpreter,
-            interpreter_wrapper_lite,
-        )
+def measure_turns(paths, processes, seconds, **runtime):
+    """Returns the seconds per inference of each model.
+
+    They are in a dict by the number of threads, as lists of one item per
+    process.
+    """
+    found = {}
+    for threads in THREADS:
+        options = {"paths": paths, "threads": threads, "seconds": seconds}
+        runs = [_run("turns", runtime, **options) for _ in range(processes)]
+        found[str(threads)] = list(zip(*runs))
+    return [
+        {threads: times[number] for threads, times in found.items()}
+        for number in range(len(paths))
+    ]
 
 
-def main():
-    serve(alone, turns)
-
-
-if __name__ == "__main__":
-    main()
+def _run(task, runtime, **arguments):
+    python = runtime.get("python", sys.executable)
+    name = runtime.get("runtime", "litert")
+    with Worker("benchmarks.interpreter", python) as worker:
+        return worker.call(task, runtime=name, **arguments)

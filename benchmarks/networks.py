@@ -1,119 +1,96 @@
-"""The paper's networks as lists of layers, for Keras 3 and `tf_keras` alike.
+"""The paper's networks as lists of layers, which every library can build.
 
-The networks are those of `examples/paper`. A peer has neither keras_lab nor
-Keras 3, so it is given a network as JSON and builds it from its own layers:
+A peer has neither keras_lab nor Keras 3. It is given a network as JSON and
+builds it from its own layers:
 
     [["Input", {"shape": [784]}], ["Dense", {"units": 2048, …}], …]
 """
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from types import ModuleType
+__all__ = ["NETWORKS", "SEED", "build", "dense_block", "describe"]
 
-__all__ = ["NETWORKS", "Kit", "build", "describe", "lstm"]
-
-# The recipe of each, and what of its sizes is not the paper's.
-NETWORKS = {
-    "mnist": ("mnist", {}),
-    "cifar10": ("cifar10", {}),
-    "svhn": ("svhn", {}),
-    "svhn32": ("svhn", {"width": 32}),
-    "lstm": ("war_and_peace", {}),
-}
-OPTIONS = {
-    "Dense": ("units", "use_bias"),
-    "Conv2D": ("filters", "kernel_size", "padding", "use_bias"),
-    "LSTM": ("units", "return_sequences"),
-    "BatchNormalization": ("momentum", "epsilon"),
-    "ReLU": (),
-    "MaxPooling2D": (),
-    "Flatten": (),
-}
-KERNELS = ("Dense", "Conv2D", "LSTM")
+SEED = 1
 CHARACTERS = 87
+STEPS = 100
+KERNELS = ("Dense", "Conv2D", "LSTM")
+POOLING = ["MaxPooling2D", {}]
+# Batch norm as in `examples/paper`, then ReLU.
+ACTIVATE = [
+    ["BatchNormalization", {"momentum": 0.9, "epsilon": 1e-5}],
+    ["ReLU", {}],
+]
 
 
-def paper_network(name, scheme="full_precision", **sizes):
-    """A network of `examples/paper`, compiled."""
-    from examples.paper.recipes import RECIPES
-    from examples.paper.schemes import SCHEMES
-
-    recipe, changes = NETWORKS[name]
-    classes = CHARACTERS if name == "lstm" else 10
-    sizes = {**changes, **sizes}
-    return RECIPES[recipe].build(SCHEMES[scheme], classes, **sizes)
+def dense_block(units):
+    """A dense layer, batch norm and ReLU."""
+    return [["Dense", {"units": units, "use_bias": False}], *ACTIVATE]
 
 
-def describe(name: str, **sizes: int) -> list:
-    """A network of the paper as a list of layers.
-
-    The LSTM's inputs are one-hot vectors: only keras_lab takes indices.
-
-    Args:
-        name: A key of `NETWORKS`.
-        sizes: Sizes that are not the paper's, `width` or `cells`.
-    """
-    model = paper_network(name, **sizes)
-    if name == "lstm":
-        return lstm(model.get_layer("lstm").units)
-    shape = list(model.input_shape[1:])
-    layers = map(_describe_layer, model.layers)
-    return [["Input", {"shape": shape}], *layers]
+def mlp(width):
+    """The MNIST network, 784-2048-2048-2048-10 in the paper."""
+    hidden = 3 * dense_block(width)
+    return [["Input", {"shape": [784]}], *hidden, *dense_block(10)[:-1]]
 
 
-def lstm(cells: int, steps: int = 100) -> list:
-    """The paper's character model as a list of layers."""
+def vgg(width):
+    """The network of CIFAR-10 and SVHN, with K = `width`."""
+    layers = [["Input", {"shape": [32, 32, 3]}]]
+    for filters in (width, 2 * width, 4 * width):
+        options = {"filters": filters, "kernel_size": 3, "padding": "same"}
+        conv = ["Conv2D", {**options, "use_bias": False}]
+        layers += [conv, *ACTIVATE, conv, POOLING, *ACTIVATE]
+    layers += [["Flatten", {}], *2 * dense_block(1024)]
+    return layers + dense_block(10)[:-1]
+
+
+def lstm(cells):
+    """The character model. Its inputs are one-hot vectors."""
     return [
-        ["Input", {"shape": [steps, CHARACTERS]}],
+        ["Input", {"shape": [STEPS, CHARACTERS]}],
         ["LSTM", {"units": cells, "return_sequences": True}],
         ["Dense", {"units": CHARACTERS}],
     ]
 
 
-def _describe_layer(layer):
-    name = type(layer).__name__.removeprefix("Binary")
-    config = layer.get_config()
-    return [name, {option: config[option] for option in OPTIONS[name]}]
+# Each with its width or its number of cells.
+NETWORKS = {
+    "mnist": (mlp, 2048),
+    "cifar10": (vgg, 128),
+    "svhn": (vgg, 64),
+    "svhn32": (vgg, 32),
+    "lstm": (lstm, 512),
+}
 
 
-@dataclasses.dataclass(frozen=True)
-class Kit:
-    """What to build a network from.
+def describe(name: str, width: int | None = None) -> list:
+    """Returns a network, of the paper's width or another, as a list."""
+    function, default = NETWORKS[name]
+    return function(width or default)
 
-    Attributes:
+
+def build(description, keras, layers=None, kernel=None, inputs=None, norm=None):
+    """Returns a model of the layers in a list.
+
+    Args:
+        description: What `describe` returns.
         keras: The module, Keras 3 or `tf_keras`.
-        layers: The layers that have kernels, by their names in Keras; those of
-            `keras` where there is none.
-        kernel: Further arguments of those layers.
-        inputs: The same for all but the first of them. Where there are any,
+        layers: The layers with kernels, by their names in Keras. Those that
+            are missing come from `keras`.
+        kernel: Additional arguments of the layers with kernels.
+        inputs: The same for all but the first of them. If there are any,
             activations are binary, and the network has no ReLU.
-        norm: Further arguments of batch norm.
+        norm: Additional arguments of batch norm.
     """
-
-    keras: ModuleType
-    layers: Mapping[str, Callable] = dataclasses.field(default_factory=dict)
-    kernel: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    inputs: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    norm: Mapping[str, object] = dataclasses.field(default_factory=dict)
-
-    def make(self, name, options, first=False):
-        """A layer by its name in Keras."""
-        if name == "Input":
-            return self.keras.Input(options["shape"])
-        layer = self.layers.get(name) or getattr(self.keras.layers, name)
-        if name in KERNELS:
-            more = {**self.kernel, **({} if first else self.inputs)}
-        else:
-            more = self.norm if name == "BatchNormalization" else {}
-        return layer(**options, **more)
-
-
-def build(description: list, kit: Kit):
-    """A model of the layers that were described."""
-    model, first = kit.keras.Sequential(), True
+    model, first = keras.Sequential(), True
     for name, options in description:
-        if name == "ReLU" and kit.inputs:
+        if name == "Input":
+            model.add(keras.Input(options["shape"]))
             continue
-        model.add(kit.make(name, options, first))
-        first = first and name not in KERNELS
+        if name == "ReLU" and inputs:
+            continue
+        more = (norm or {}) if name == "BatchNormalization" else {}
+        if name in KERNELS:
+            more = {**(kernel or {}), **((not first and inputs) or {})}
+            first = False
+        layer = (layers or {}).get(name) or getattr(keras.layers, name)
+        model.add(layer(**options, **more))
     return model

@@ -1,26 +1,23 @@
-"""What a step of the paper's LSTM costs, as a ratio to `keras.layers.LSTM`.
+"""The time of a step of the paper's LSTM, relative to `keras.layers.LSTM`.
 
     python -m benchmarks.recurrent_step
 
 512 cells, 87 one-hot inputs, 100 time steps, batch 100, and a dense layer of 87
-logits: a training step and an inference, each with and without XLA, and where
-the time of the training step goes.
+logits: a training step and an inference, each with and without XLA, and how the
+time of the training step divides into parts.
 """
 
-import argparse
-import os
+import statistics
 import sys
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 import keras_lab
-from benchmarks import harness, tables
+from benchmarks import harness, networks
 
-CHARACTERS = 87
+CHARACTERS = networks.CHARACTERS
 LAYERS = {
     "keras": lambda cells: keras.layers.LSTM(cells, return_sequences=True),
     "lab": lambda cells: keras_lab.BinaryLSTM(cells, return_sequences=True),
@@ -34,11 +31,11 @@ class Network:
     """A compiled model and the functions whose times are compared."""
 
     def __init__(self, name, jit_compile, arguments):
-        keras.utils.set_random_seed(1)
+        keras.utils.set_random_seed(networks.SEED)
         self.layer = LAYERS[name](arguments.cells)
-        # Keras' own says no to XLA, for the sake of cuDNN.
+        # Keras' own layer refuses XLA, because of cuDNN.
         self.layer.supports_jit = True
-        rng = np.random.default_rng(1)
+        rng = np.random.default_rng(networks.SEED)
         text = rng.integers(
             0, CHARACTERS, (arguments.batch, arguments.steps + 1)
         )
@@ -67,7 +64,7 @@ class Network:
         self.infer = self._function(lambda: model(self.x, training=False))
 
     def prefixes(self):
-        """The training step up to the end of each part."""
+        """Returns the training step up to the end of each part."""
         model, cell = self.model, self.layer.cell
         variables = [v.value for v in model.trainable_variables]
 
@@ -102,82 +99,52 @@ class Network:
         return tf.function(function, jit_compile=self.jit_compile)
 
 
-def measure(arguments):
-    names = [(n, jit) for n in LAYERS for jit in (False, True)]
-    networks = {key: Network(*key, arguments) for key in names}
+def measure(_, arguments, journal):
+    keras_lab.config.keep_memory()
+    keys = [(name, xla) for name in LAYERS for xla in (False, True)]
+    made = {key: Network(*key, arguments) for key in keys}
     rows = []
     for what in ("train", "infer"):
         print(f"{what}:", flush=True)
-        runs = {key: getattr(networks[key], what) for key in names}
+        runs = {key: getattr(made[key], what) for key in keys}
         seconds = harness.interleave(runs, arguments.rounds)
-        rows += [_row(what, *key, seconds) for key in names]
+        rows += [
+            {
+                "what": what,
+                "layer": key[0],
+                "jit_compile": key[1],
+                # Keras runs its LSTM without XLA unless told otherwise.
+                "ratio": harness.ratio(seconds, key, ("keras", False)),
+                "seconds": seconds[key],
+            }
+            for key in keys
+        ]
     print("parts of a training step:", flush=True)
-    return rows, [_parts(networks[key], *key, arguments) for key in names]
-
-
-def _row(what, name, jit_compile, seconds):
-    """Against Keras as it comes: without XLA."""
-    return {
-        "what": what,
-        "layer": name,
-        "jit_compile": jit_compile,
-        "ratio": harness.ratio(seconds, (name, jit_compile), ("keras", False)),
-        "seconds": seconds[(name, jit_compile)],
-    }
-
-
-def _parts(network, name, jit_compile, arguments):
-    seconds = harness.interleave(network.prefixes(), arguments.rounds)
-    median = {part: float(np.median(s)) for part, s in seconds.items()}
-    parts, before = {}, 0.0
-    for part, until in median.items():
-        parts[part], before = until - before, until
-    return {
-        "layer": name,
-        "jit_compile": jit_compile,
-        "milliseconds": {part: 1000 * value for part, value in parts.items()},
-    }
-
-
-def parse(argv):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    add = parser.add_argument
-    positive = harness.at_least(1)
-    add("--rounds", type=harness.at_least(2), default=11)
-    add("--cells", type=positive, default=512)
-    add("--steps", type=positive, default=100, help="time steps")
-    add("--batch", type=positive, default=100)
-    add("--output", default=str(harness.RESULTS / "recurrent_step.json"))
-    return parser.parse_args(argv)
-
-
-def run(arguments):
-    """Measures all, and writes the file."""
-    harness.check_output(arguments.output)
-    rows, parts = measure(arguments)
-    print("\n" + tables.recurrent_step(rows) + "\n")
-    print(tables.recurrent_parts(parts) + "\n")
-    for part, meaning in tables.PARTS.items():
-        print(f"{part}: {meaning}")
-    harness.write_json(
-        arguments.output,
+    journal.content["parts"] = [
         {
-            "benchmark": "recurrent_step",
-            "configuration": {
-                name: getattr(arguments, name)
-                for name in ("rounds", "cells", "steps", "batch")
-            },
-            "environment": harness.environment(),
-            "rows": rows,
-            "parts": parts,
-        },
-    )
-    print(f"\nwrote {arguments.output}")
+            "layer": key[0],
+            "jit_compile": key[1],
+            "milliseconds": parts(made[key].prefixes(), arguments.rounds),
+        }
+        for key in keys
+    ]
+    return rows
 
 
-def main(argv=None) -> int:
-    return harness.report_errors(lambda: run(parse(argv)))
+def parts(prefixes, rounds):
+    """Returns the time of each part, as differences of medians."""
+    found, before = {}, 0.0
+    for part, values in harness.interleave(prefixes, rounds).items():
+        until = 1000 * statistics.median(values)
+        found[part], before = until - before, until
+    return found
+
+
+OPTIONS = {"rounds": 11, "cells": 512, "steps": 100, "batch": 100}
+BENCHMARK = harness.Benchmark(
+    "recurrent_step", __doc__, OPTIONS, lambda _: [{}], measure
+)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(BENCHMARK.main())

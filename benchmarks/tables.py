@@ -1,126 +1,345 @@
-"""The tables of our own benchmarks, as Markdown, from their JSON rows alone.
+"""The tables, as Markdown, from the contents of the JSON files alone."""
 
-`report.py` and the benchmarks themselves print them. No Keras is needed.
-"""
+import re
+import statistics
 
-__all__ = [
-    "PARTS",
-    "THREADS",
-    "inference",
-    "markdown",
-    "monitor",
-    "recurrent_parts",
-    "recurrent_step",
-    "train_step",
-]
+from benchmarks import harness
 
-THREADS = (1, 2)
-PARTS = {
-    "form ŵ": "both kernels, once",
-    "project": "the inputs of all steps",
-    "loop": "recurrent product and gates; with Keras all of the forward pass",
-    "backward": "gradients",
-    "update": "Adam; and α",
+__all__ = ["BLOCKS", "TASKS", "headline"]
+
+METHODS = {
+    "keras": "Keras float32",
+    "tf_keras": "tf_keras float32",
+    "lab": "**LAB**",
+    "bwn": "BWN",
+    "binary_connect": "BinaryConnect",
+    "lab2": "LAB2 (binary inputs too)",
+    "larq_weights": "larq, `ste_sign` weights",
+    "larq": "larq, `ste_sign` weights and inputs",
+    "qat": "tfmot, quantization-aware (int8)",
+    "clusters": "tfmot, 2 clusters",
+    "int8": "TFLite int8 of the float network",
+    "sign": "sign(w)·mean\\|w\\| after training",
+    "sign_calibrated": "the same, batch norm measured again",
+}
+BITS = {"keras": 32, "int8": 8}
+FORMATS = {
+    "packed": "**packed**",
+    "packed_float": "**packed_float**",
+    "fast": "**fast**",
+    "float": "**float**",
+    "tflite_float32": "TFLite float32",
+    "tflite_float16": "TFLite float16",
+    "tflite_int8": "TFLite int8",
+    "int4": "ai-edge-quantizer int4",
+    "int2": "ai-edge-quantizer int2",
+    "clusters": "tfmot 2 clusters, gzip",
+    "clusters_int8": "tfmot 2 clusters, int8, gzip",
+    "compute_engine": "larq-compute-engine",
+}
+NETWORKS = {
+    "mnist": "MNIST network",
+    "cifar10": "CIFAR-10 network",
+    "svhn": "SVHN network",
+    "lstm": "LSTM",
+}
+TASKS = {
+    "keras": "step, Keras float32",
+    "lab": "step, LAB",
+    "export": "export, packed",
+}
+PARTS = ("form ŵ", "project", "loop", "backward", "update")
+XLA = {True: "XLA", False: "no XLA"}
+ALLOCATORS = {"system": "malloc", "bfc": "`keep_memory()`"}
+
+
+def table(heads, rows):
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def grid(rows, lines, columns, corner=""):
+    """Returns a table of cells, each of them found by two keys.
+
+    `lines` has the key of each line by its title, `columns` the key of each
+    column and a function of the row that is found.
+    """
+    body = []
+    for title, key in lines.items():
+        line, reasons = [title], []
+        for more, text in columns.values():
+            row = find(rows, **key, **more)
+            missing = row is None or "cannot" in row
+            # A reason stands once in a line.
+            line.append("–" if missing and row in reasons else cell(row, text))
+            reasons.append(row)
+        body.append(line)
+    return table([corner, *columns], body)
+
+
+def find(rows, **key):
+    return next((r for r in rows if key.items() <= r.items()), None)
+
+
+def cell(row, text):
+    """What a function makes of a row, or the reason if it is missing."""
+    if row is None:
+        return "not run"
+    return row["cannot"] if "cannot" in row else text(row)
+
+
+def spread(found, digits=2):
+    low, high = found["quartiles"]
+    return f"{found['median']:.{digits}f} ({low:.{digits}f}–{high:.{digits}f})"
+
+
+def ratio(row):
+    return spread(row["ratio"])
+
+
+def times(values, factor=1, digits=2):
+    return spread(harness.spread([factor * v for v in values]), digits)
+
+
+def megabytes(count):
+    return f"{count / 1e6:.{2 if count < 1e8 else 0}f} MB"
+
+
+def by_xla(name, values, order=(True, False)):
+    """Columns of ratios: each value, by its title, with and without XLA."""
+    return {
+        f"{title}, {XLA[xla]}": ({name: value, "jit_compile": xla}, ratio)
+        for title, value in values.items()
+        for xla in order
+    }
+
+
+def peers_train_step(content):
+    known = {row["method"] for row in content["rows"]}
+    lines = {METHODS[m]: {"method": m} for m in METHODS if m in known}
+    columns = by_xla("network", {"mlp": "mlp", "conv": "conv"})
+    return grid(content["rows"], lines, columns, "method")
+
+
+def errors(rows, method):
+    """The test errors, one per seed."""
+    found = [row for row in rows if row["method"] == method]
+    return [row["test_error"] for row in found if "cannot" not in row]
+
+
+def mean_error(rows, method):
+    values = errors(rows, method)
+    if not values:
+        return cell(find(rows, method=method), str)
+    deviation = statistics.stdev(values) if len(values) > 1 else 0
+    return f"{statistics.fmean(values):.2f} ± {deviation:.2f}%"
+
+
+def peers_accuracy(content):
+    rows, lines = content["rows"], []
+    for method in [m for m in METHODS if find(rows, method=m)]:
+        values, bits = errors(rows, method), BITS.get(method, 1)
+        mean = statistics.fmean(values) if values else 100
+        each = ", ".join(f"{value:.2f}" for value in values)
+        texts = METHODS[method], str(bits), mean_error(rows, method), each
+        lines.append((bits, mean, texts))
+    heads = ("method", "bits per weight", "test error", "each seed")
+    return table(heads, [texts for *_, texts in sorted(lines)])
+
+
+def over_limit(row):
+    """The file over one bit per binary weight and four bytes per float."""
+    limit = row["binary_weights"] / 8 + 4 * row["float_parameters"]
+    return f"{row['file_bytes'] / limit:.2f}"
+
+
+FILE_COLUMNS = {
+    "file": lambda row: megabytes(row["file_bytes"]),
+    "file / limit": over_limit,
+    "load, ms": lambda row: times(row["load_seconds"], 1000, 0),
+    "memory": lambda row: megabytes(statistics.median(row["memory_bytes"])),
+    "peak": lambda row: megabytes(statistics.median(row["peak_bytes"])),
+    "1 thread, ms": lambda row: times(row["seconds"]["1"], 1000),
+    "2 threads, ms": lambda row: times(row["seconds"]["2"], 1000),
 }
 
 
-def markdown(heads, rows) -> str:
-    """A table of texts."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+def peers_files(content, network):
+    lines = {t: {"network": network, "format": f} for f, t in FORMATS.items()}
+    columns = {title: ({}, text) for title, text in FILE_COLUMNS.items()}
+    return grid(content["rows"], lines, columns, "format")
 
 
-def quartiles(values) -> str:
-    """The two quartiles of a `harness.spread`."""
-    low, high = values["quartiles"]
-    return f"{low:.2f}–{high:.2f}"
+def growth(content):
+    sizes = sorted({row["weights"] for row in content["rows"]})
+    columns = {}
+    for task, title in TASKS.items():
+        key = {"task": task}
+        columns[f"{title}, s"] = key, lambda row: times(row["seconds"], 1, 3)
+        columns[f"{title}, peak"] = key, lambda r: megabytes(r["peak_bytes"])
+    lines = {f"{weights:,}": {"weights": weights} for weights in sizes}
+    return grid(content["rows"], lines, columns, "weights")
 
 
-def train_step(rows) -> str:
-    """A training step of ours, with each allocator."""
-    heads = (
-        *("network", "jit_compile", "allocator", "scheme"),
-        *("step / Keras float", "quartiles", "optimizer memory / Adam"),
+def train_step(content):
+    # Older files say "scheme" instead of "method".
+    rows = [{"method": row.get("scheme"), **row} for row in content["rows"]]
+    lines = {
+        f"{network}, {title}": {"network": network, "allocator": allocator}
+        for network in ("mlp", "conv")
+        for allocator, title in ALLOCATORS.items()
+    }
+    columns = {
+        title: ({"method": "lab", "jit_compile": xla}, ratio)
+        for xla, title in XLA.items()
+    }
+    return grid(rows, lines, columns, "network, memory")
+
+
+def recurrent_step(content):
+    layers = dict.fromkeys(row["layer"] for row in content["rows"])
+    columns = by_xla(
+        "what", {"training": "train", "inference": "infer"}, (False, True)
     )
-    lines = [
-        (
-            row["network"],
-            str(row["jit_compile"]),
-            row["allocator"],
-            row["scheme"],
-            f"{row['ratio']['median']:.2f}",
-            quartiles(row["ratio"]),
-            f"{row['optimizer_memory_ratio']:.3f}",
-        )
-        for row in rows
-    ]
-    return markdown(heads, lines)
+    lines = {layer: {"layer": layer} for layer in layers}
+    return grid(content["rows"], lines, columns, "layer")
 
 
-def recurrent_step(rows) -> str:
-    """A step of the LSTM, in training and inference."""
-    heads = ("", "layer", "jit_compile", "time / keras.layers.LSTM")
-    lines = [
-        (
-            row["what"],
-            row["layer"],
-            str(row["jit_compile"]),
-            f"{row['ratio']['median']:.2f}",
-            quartiles(row["ratio"]),
-        )
-        for row in rows
-    ]
-    return markdown((*heads, "quartiles"), lines)
-
-
-def recurrent_parts(parts) -> str:
-    """Where the time of a training step of the LSTM goes."""
+def recurrent_parts(content):
     lines = []
-    for row in parts:
-        times = row["milliseconds"]
-        cells = [f"{times[p]:.0f}" if p in times else "–" for p in PARTS]
-        jit = ", jit_compile" if row["jit_compile"] else ""
-        total = f"{sum(times.values()):.0f}"
-        lines.append((row["layer"] + jit, *cells, total))
-    return markdown(("milliseconds", *PARTS, "sum"), lines)
+    for row in content["parts"]:
+        spent = row["milliseconds"]
+        texts = [f"{spent[p]:.0f}" if p in spent else "–" for p in PARTS]
+        title = f"{row['layer']}, {XLA[row['jit_compile']]}"
+        lines.append([title, *texts, f"{sum(spent.values()):.0f}"])
+    return table(["milliseconds", *PARTS, "sum"], lines)
 
 
-def inference(rows) -> str:
-    """The four formats against the float one."""
-    heads = (
-        *("network", "format", "file", "load", "memory"),
-        *("1 thread", "2 threads", "limit", "export"),
-    )
-    by_threads = [[r for r in rows if r["threads"] == n] for n in THREADS]
-    lines = [
-        (
-            one["network"],
-            one["format"],
-            f"{one['file_bytes'] / 1e6:.2f} MB",
-            f"{one['load_milliseconds']:.0f} ms",
-            f"{one['memory_bytes'] / 1e6:.0f} MB",
-            f"{one['ratio']:.2f}",
-            f"{two['ratio']:.2f}",
-            "" if one["limit"] is None else f"{one['limit']:.2f}",
-            _export_cost(one),
-        )
-        for one, two in zip(*by_threads)
-    ]
-    return markdown(heads, lines)
+def inference(content):
+    one, two = {"threads": 1}, {"threads": 2}
+    columns = {
+        "file": (one, lambda row: megabytes(row["file_bytes"])),
+        "load": (one, lambda row: f"{row['load_milliseconds']:.0f} ms"),
+        "memory": (one, lambda row: f"{row['memory_bytes'] / 1e6:.0f} MB"),
+        "1 thread": (one, lambda row: f"{row['ratio']:.2f}"),
+        "2 threads": (two, lambda row: f"{row['ratio']:.2f}"),
+        "export": (one, lambda row: f"{row['export_seconds']:.1f} s"),
+        "export memory": (
+            one,
+            lambda row: f"{row['export_memory_bytes'] / 1e6:.0f} MB",
+        ),
+    }
+    lines = {
+        f"{r['network']}, {r['format']}": {
+            k: r[k] for k in ("network", "format")
+        }
+        for r in content["rows"]
+    }
+    return grid(content["rows"], lines, columns, "network, format")
 
 
-def _export_cost(row):
-    cost = f"{row['export_seconds']:.1f} s"
-    if "export_memory_bytes" in row:
-        cost += f", {row['export_memory_bytes'] / 1e6:.0f} MB"
-    return cost
-
-
-def monitor(content) -> str:
-    """What `BinaryMonitor` costs, in a sentence."""
+def monitor(content):
     share = content["share_of_an_epoch"]
     low, high = share["quartiles"]
-    return (
-        f"A measurement takes {share['median']:.2%} of an epoch (quartiles "
-        f"{low:.2%} to {high:.2%})."
+    text = f"{share['median']:.2%} ({low:.2%}–{high:.2%})"
+    return table(["", "share of an epoch"], [["one measurement", text]])
+
+
+def machine(content):
+    """The machine, the versions and the settings of a part."""
+    about = dict(content["environment"])
+    dates = {row.get("date", about["date"]) for row in content.get("rows", [])}
+    date = " to ".join(
+        sorted({min(dates), max(dates)} if dates else {about["date"]})
     )
+    where = [f"{about.pop('cores')} cores", about.pop("machine")]
+    where += [about.pop("cpu", ""), " ".join(about.pop("cpu_features", []))]
+    where = ", ".join(filter(None, where))
+    about.pop("date")
+    for more in content.get("versions", {}).values():
+        about = {**about, **more, **about}
+    settings = {
+        re.sub("_an?_", " per ", key).replace("_", " "): str(value).strip("[]")
+        for key, value in content["configuration"].items()
+        if value
+    }
+    versions = ", ".join(f"{name} {value}" for name, value in about.items())
+    chosen = ", ".join(f"{key} {value}" for key, value in settings.items())
+    return f"Measured on {where}, {date}. {versions}. Settings: {chosen}.\n"
+
+
+def headline(results):
+    """One row per quantity: keras_lab, float32 and the other libraries."""
+    heads = (
+        *("", "keras_lab", "float32", "larq", "tfmot, 2 clusters"),
+        "TFLite, ai-edge-quantizer",
+    )
+    methods = ("lab", "keras", "larq_weights", "clusters")
+    steps, accuracy, files = (
+        results.get(f"peers_{part}", {}).get("rows", [])
+        for part in ("train_step", "accuracy", "files")
+    )
+    lines = []
+    for xla, how in ((True, "with XLA"), (False, "without XLA")):
+        key = {"network": "mlp", "jit_compile": xla}
+        found = (find(steps, method=method, **key) for method in methods)
+        texts = [
+            cell(row, lambda r: f"{r['ratio']['median']:.2f}") for row in found
+        ]
+        title = f"training step, MNIST network, {how} (Keras float32 = 1)"
+        lines.append([title, *texts, "–"])
+    texts = [mean_error(accuracy, method) for method in (*methods, "int8")]
+    texts[-1] += " (int8)"
+    lines.append(["test error, MNIST network, 512 units, 10 epochs", *texts])
+    for format, quantity, value, show in (
+        ("packed", "file size", lambda r: r["file_bytes"], megabytes),
+        (
+            *("fast", "inference"),
+            lambda r: 1000 * statistics.median(r["seconds"]["1"]),
+            lambda milliseconds: f"{milliseconds:.2f} ms",
+        ),
+    ):
+        columns = (
+            *([format], ["tflite_float32"], ["compute_engine"]),
+            ["clusters", "clusters_int8"],
+            ["tflite_float16", "tflite_int8", "int4", "int2"],
+        )
+        for network, title in NETWORKS.items():
+            line = [f"{quantity}, {title} (ours: `{format}`)"]
+            for formats in columns:
+                line.append(best(files, network, formats, value, show))
+            lines.append(line)
+    return table(heads, lines)
+
+
+def best(rows, network, formats, value, show):
+    """The smallest value of some formats, with the format if it is a choice."""
+    found = [find(rows, network=network, format=f) for f in formats]
+    made = [row for row in found if row and "cannot" not in row]
+    if not made:
+        return cell(found[0], str)
+    row = min(made, key=value)
+    name = re.sub("tflite_|clusters_", "", row["format"])
+    name = f" ({name.replace('clusters', 'float32')})" if found[1:] else ""
+    return show(value(row)) + name
+
+
+# The tables by name, each with the part that it is made of.
+BLOCKS = {
+    "peers_train_step": ("peers_train_step", peers_train_step),
+    "peers_accuracy": ("peers_accuracy", peers_accuracy),
+    **{
+        f"peers_files_{n}": ("peers_files", lambda c, n=n: peers_files(c, n))
+        for n in NETWORKS
+    },
+    "growth": ("growth", growth),
+    "train_step": ("train_step", train_step),
+    "recurrent_step": ("recurrent_step", recurrent_step),
+    "recurrent_parts": ("recurrent_step", recurrent_parts),
+    "inference": ("inference", inference),
+    "monitor": ("monitor", monitor),
+}
+BLOCKS |= {
+    f"{p}_machine": (p, machine)
+    for p in dict.fromkeys(p for p, _ in BLOCKS.values())
+}

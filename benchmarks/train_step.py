@@ -1,169 +1,93 @@
-"""What a training step costs, as a ratio to the same network in plain Keras.
+"""The time of a training step, relative to the same network in plain Keras.
 
     python -m benchmarks.train_step
 
-Two networks of the paper: the MNIST MLP 784-2048-2048-2048-10 at batch 100, and
-the SVHN convolution network with K=32 at batch 50, both with batch norm. Each
-with the system's memory allocator and with TensorFlow's own
-(TF_CPU_ALLOCATOR_USE_BFC=1), for the binary and for the float network alike.
+*mlp* is the paper's MNIST network at batch 100, *conv* its SVHN network with
+K = 32 at batch 50, each with and without XLA, and with both memory allocators.
+`peers_train_step.py` measures the methods of all libraries in the same way.
 """
 
-import argparse
-import json
-import os
-import subprocess
+import contextlib
 import sys
-import tempfile
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from benchmarks import harness, networks
+from benchmarks.peers import environments
+from benchmarks.worker import Cannot
 
-import keras
-
-import keras_lab
-from benchmarks import harness, networks, stepping, tables
-from examples.paper.schemes import SCHEMES
-
-# Either glibc's malloc, which gives blocks of more than 32 MB back to the
-# system after each step, or TensorFlow's own, which keeps them.
-ALLOCATORS = {"system": "0", "bfc": "1"}
-
-
+METHODS = {"keras_lab": ("keras", "lab")}
 NETWORKS = {"mlp": "mnist", "conv": "svhn32"}
+BASELINE = ("keras_lab", "keras")
+# Slower methods than this are not measured in all rounds.
+MOST_RATIO = 20
 
 
-def kit(scheme):
-    """The layers of a scheme: of Keras, or of keras_lab."""
-    if scheme == "keras":
-        return networks.Kit(keras)
-    quantizers = SCHEMES[scheme]
-    sign = quantizers.input_quantizer
-    return networks.Kit(
-        keras,
-        {
-            "Dense": keras_lab.BinaryDense,
-            "Conv2D": keras_lab.BinaryConv2D,
-            "LSTM": keras_lab.BinaryLSTM,
-        },
-        kernel={"kernel_quantizer": quantizers.kernel_quantizer},
-        inputs={"input_quantizer": sign} if sign else {},
-    )
+def cells(_, allocators=("system", "bfc")):
+    return [
+        {"network": network, "jit_compile": xla, "allocator": allocator}
+        for allocator in allocators
+        for network in NETWORKS
+        for xla in (True, False)
+    ]
 
 
-def mlp(scheme):
-    """The paper's MNIST network."""
-    return networks.build(networks.describe("mnist"), kit(scheme))
+def measure(cell, arguments, journal, methods=METHODS):
+    """Returns a row for each peer and method, failed ones included.
 
-
-def make(network, scheme, seed=1):
-    """A model and an optimizer, not compiled.
-
-    Args:
-        network: A list of layers.
-        scheme: `"keras"`, or a key of `SCHEMES`.
-        seed: Of the weights.
+    Each library runs in its own process, and all methods take turns.
     """
-    keras.utils.set_random_seed(seed)
-    model = networks.build(network, kit(scheme))
-    adam = keras.optimizers.Adam if scheme == "keras" else keras_lab.LABAdam
-    return model, adam(0.001)
+    layers = networks.describe(NETWORKS[cell["network"]], arguments.width)
+    task = {
+        "network": layers,
+        "jit_compile": cell["jit_compile"],
+        "count": arguments.steps_per_round,
+    }
+    candidates, rows = {}, {}
+    with contextlib.ExitStack() as stack:
+        for peer in methods:
+            worker = error = None
+            try:
+                worker = environments.start(peer, cell["allocator"])
+                stack.enter_context(worker)
+                journal.content["versions"][peer] = worker.versions
+            except Cannot as caught:
+                error = caught
+            for method in methods[peer]:
+                try:
+                    if error:
+                        raise error
+                    size = worker.call("prepare", method=method, **task)
+                    rows[peer, method] = {"optimizer_bytes": size}
+                    candidates[peer, method] = stepper(worker, method)
+                except Cannot as caught:
+                    rows[peer, method] = caught.to_json()
+        if BASELINE not in candidates:
+            raise Cannot("no Keras step", rows[BASELINE]["detail"])
+        drop_slow(candidates, rows)
+        seconds = harness.interleave(candidates, arguments.rounds)
+    for key in candidates:
+        rows[key]["ratio"] = harness.ratio(seconds, key, BASELINE)
+        rows[key]["seconds"] = seconds[key]
+    return [{"peer": p, "method": m, **row} for (p, m), row in rows.items()]
 
 
-def stepper(network, scheme, jit_compile, steps):
-    """A function that takes some training steps of a fresh model."""
-    model, optimizer = make(network, scheme)
-    run = stepping.stepper(model, optimizer, jit_compile, steps)
-    run.bytes = sum(v.numpy().nbytes for v in optimizer.variables)
-    return run
+def stepper(worker, method):
+    return lambda: worker.call("step", method=method)
 
 
-def measure(arguments):
-    """The rows of one process, which has one memory allocator."""
-    rows = []
-    for network in arguments.networks:
-        for jit_compile in (True, False):
-            print(
-                f"{network}, jit_compile={jit_compile}, "
-                f"{arguments.allocator} allocator",
-                flush=True,
-            )
-            layers = networks.describe(NETWORKS[network])
-            runs = {
-                scheme: stepper(layers, scheme, jit_compile, arguments.steps)
-                for scheme in ["keras", *arguments.schemes]
-            }
-            seconds = harness.interleave(runs, arguments.rounds)
-            for scheme in arguments.schemes:
-                rows.append(
-                    {
-                        "network": network,
-                        "jit_compile": jit_compile,
-                        "allocator": arguments.allocator,
-                        "scheme": scheme,
-                        "ratio": harness.ratio(seconds, scheme, "keras"),
-                        "optimizer_memory_ratio": runs[scheme].bytes
-                        / runs["keras"].bytes,
-                        "seconds": {k: seconds[k] for k in ("keras", scheme)},
-                    }
-                )
-            keras.backend.clear_session()
-    return rows
+def drop_slow(candidates, rows):
+    """Drops the candidates that are much too slow, and notes why."""
+    seconds = harness.interleave(candidates, rounds=1)
+    for key in list(candidates):
+        ratio = seconds[key][0] / seconds[BASELINE][0]
+        if ratio > MOST_RATIO:
+            del candidates[key]
+            words = f"over {MOST_RATIO} times"
+            rows[key] = Cannot(words, f"{ratio:.0f} in one round").to_json()
 
 
-def parse(argv):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    add = parser.add_argument
-    add("--rounds", type=harness.at_least(2), default=21)
-    add("--steps", type=harness.at_least(1), default=4, help="steps a round")
-    add("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
-    add("--schemes", nargs="+", choices=SCHEMES, default=["lab"])
-    add("--allocator", choices=[*ALLOCATORS, "both"], default="both")
-    add("--output", default=str(harness.RESULTS / "train_step.json"))
-    return parser.parse_args(argv)
-
-
-def run(argv):
-    """Measures with each allocator, and writes the file."""
-    arguments = parse(argv)
-    harness.check_output(arguments.output)
-    if arguments.allocator == "both":
-        # TensorFlow chooses its allocator once a process.
-        rows = []
-        for name, value in ALLOCATORS.items():
-            with tempfile.TemporaryDirectory() as folder:
-                output = os.path.join(folder, "rows.json")
-                options = [*argv, "--allocator", name]
-                options += ["--output", output]
-                subprocess.run(
-                    [sys.executable, "-m", "benchmarks.train_step", *options],
-                    env={**os.environ, "TF_CPU_ALLOCATOR_USE_BFC": value},
-                    check=True,
-                )
-                with open(output) as file:
-                    rows += json.load(file)["rows"]
-    else:
-        rows = measure(arguments)
-    print("\n" + tables.train_step(rows))
-    harness.write_json(
-        arguments.output,
-        {
-            "benchmark": "train_step",
-            "configuration": {
-                "rounds": arguments.rounds,
-                "steps_a_round": arguments.steps,
-            },
-            "environment": harness.environment(),
-            "rows": rows,
-        },
-    )
-    print(f"\nwrote {arguments.output}")
-
-
-def main(argv=None) -> int:
-    argv = sys.argv[1:] if argv is None else argv
-    return harness.report_errors(
-        lambda: run(argv), subprocess.CalledProcessError
-    )
+OPTIONS = {"rounds": 21, "steps_per_round": 4, "width": None}
+BENCHMARK = harness.Benchmark("train_step", __doc__, OPTIONS, cells, measure)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(BENCHMARK.main())

@@ -5,7 +5,7 @@
 
 One LSTM layer and a softmax over the next byte. The text is cut into sequences
 that do not overlap, and each starts from a zero state. It is War and Peace,
-unless `--text` names a file. Prints the cross-entropy in nats at each epoch and
+unless `--text` names a file. Prints the cross-entropy in nats in each epoch and
 a sample of what the network writes, and saves the model of the best epoch and
 a JSON file with the numbers.
 """
@@ -13,7 +13,6 @@ a JSON file with the numbers.
 import argparse
 import os
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -23,9 +22,9 @@ import keras
 import numpy as np
 
 import keras_lab
+from examples.environment import environment, write_json
 from examples.paper import data as datasets
 from examples.paper.schemes import SCHEMES
-from examples.records import environment, write_json
 
 
 def character_lstm(
@@ -36,19 +35,19 @@ def character_lstm(
     activation: str = "tanh",
     clip: float | None = None,
 ) -> keras.Model:
-    """The paper's model: bytes in, logits of the next byte out.
+    """Builds the paper's model: bytes in, logits of the next byte out.
 
-    The LSTM looks up the rows of its kernel: no one-hot vector is formed. The
-    dense layer is in full precision, as with the authors.
+    The LSTM looks up the rows of its kernel instead of multiplying with one-hot
+    vectors. The dense layer is in full precision, as in the authors' code.
 
     Args:
-        characters: How many different bytes there are.
-        cells: The width of the LSTM.
+        characters: The number of different bytes.
+        cells: The number of LSTM cells.
         kernel_quantizer, input_quantizer: As in `keras_lab.BinaryLSTM`.
         activation: `"tanh"`, or `"sign"` for h = σ(o)·sign(c).
-        clip: The largest absolute value of an entry of a kernel, those of the
-            softmax layer and in full precision included. If `None`, latent
-            weights are clipped at 1 and others are not.
+        clip: The limit of the absolute value of every kernel, also of the
+            softmax layer and in full precision. If `None`, latent weights are
+            clipped at 1 and others are not.
     """
     constraint = (
         None if clip is None else keras_lab.constraints.WeightClip(clip)
@@ -84,12 +83,12 @@ def character_lstm(
 
 
 def learning_rate(epoch: int, rate: float) -> float:
-    """The paper's: 2% less at each epoch after the tenth. Counts from 0."""
+    """The paper's rate: 2% less per epoch after the tenth. Counts from 0."""
     return rate * 0.98 ** max(0, epoch - 10)
 
 
 def write_text(model, vocabulary, length, seed, temperature=0.7):
-    """What the network writes, one byte after the other, after a newline."""
+    """Returns what the network writes after a newline, byte by byte."""
     cell, softmax = model.get_layer("lstm").cell, model.get_layer("softmax")
     rng = np.random.default_rng(seed)
     states = cell.get_initial_state(batch_size=1)
@@ -104,24 +103,6 @@ def write_text(model, vocabulary, length, seed, temperature=0.7):
     return written.decode("utf-8", errors="replace")
 
 
-class Progress(keras.callbacks.Callback):
-    """One line an epoch, with the time left."""
-
-    def __init__(self, epochs):
-        super().__init__()
-        self.epochs, self.start = epochs, time.monotonic()
-
-    def on_epoch_end(self, epoch, logs=None):
-        spent = time.monotonic() - self.start
-        left = spent / (epoch + 1) * (self.epochs - epoch - 1)
-        print(
-            f"epoch {epoch + 1} of {self.epochs}: "
-            f"train {logs['loss']:.3f}, validation {logs['val_loss']:.3f} nats"
-            f", {spent:.0f} s, {left:.0f} s left",
-            flush=True,
-        )
-
-
 def train(arguments) -> dict:
     """Trains, saves the model of the best epoch, and returns the result."""
     sizes = (arguments.steps, arguments.batch, arguments.bytes)
@@ -130,6 +111,7 @@ def train(arguments) -> dict:
     else:
         data = datasets.war_and_peace(arguments.data_dir, *sizes)
     scheme = SCHEMES[arguments.scheme]
+    keras_lab.config.keep_memory()
     keras.utils.set_random_seed(arguments.seed)
     model = character_lstm(
         data.classes,
@@ -155,12 +137,11 @@ def train(arguments) -> dict:
         epochs=arguments.epochs,
         validation_data=data.validation,
         validation_batch_size=arguments.batch,
-        verbose=0,
+        verbose=2,
         callbacks=[
             keras.callbacks.LearningRateScheduler(
                 lambda epoch: learning_rate(epoch, arguments.learning_rate)
             ),
-            Progress(arguments.epochs),
             keras.callbacks.ModelCheckpoint(path, save_best_only=True),
             keras.callbacks.TerminateOnNaN(),
         ],
@@ -193,31 +174,24 @@ def parse(argv=None):
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add("--text", help="a text file; War and Peace if not given")
+    add("--text", help="a text file; default: War and Peace")
     add("--data-dir", help="where the data sets are; see examples.paper.data")
     add("--scheme", choices=SCHEMES, default="lab")
     add("--activation", choices=("tanh", "sign"), default="tanh",
         help="sign: h = σ(o)·sign(c), as in the authors' code")  # fmt: skip
-    add("--cells", type=positive, default=512)
-    add("--steps", type=positive, default=100, help="bytes a sequence")
-    add("--batch", type=positive, default=100, help="sequences a step")
-    add("--epochs", type=positive, default=5, help="the paper has 200")
-    add("--bytes", type=positive, help="only the first so many of the text")
+    add("--cells", type=int, default=512)
+    add("--steps", type=int, default=100, help="bytes per sequence")
+    add("--batch", type=int, default=100, help="sequences per step")
+    add("--epochs", type=int, default=5, help="the paper has 200")
+    add("--bytes", type=int, help="use only this many, from the start")
     add("--learning-rate", type=float, default=0.002)
     add("--seed", type=int, default=1)
-    add("--sample", type=int, default=400, help="bytes to write at the end")
+    add("--sample", type=int, default=400, help="bytes of text to write")
     add("--output", default="char_lstm", help="folder for model and numbers")
     arguments = parser.parse_args(argv)
     if arguments.text and not Path(arguments.text).is_file():
         parser.error(f"--text: no such file. Received: {arguments.text}")
     return arguments
-
-
-def positive(text):
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be positive. Received: {text}")
-    return number
 
 
 def main(argv=None):

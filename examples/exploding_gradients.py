@@ -6,8 +6,8 @@
 so their largest singular value λ₁ says whether gradients can explode. A matrix
 of ±1 has λ₁ ≥ √n (Proposition 3.2): α = 1 explodes, and a small α does not.
 
-Trains the character LSTM for a few updates in full precision and with the three
-ways to choose α, on sequences of 10 and of 100 bytes. Prints λ₁, and draws the
+Trains the character LSTM for a few updates in full precision and with three
+rules for α, on sequences of 10 and of 100 bytes. Prints λ₁, and draws the
 gradients of the recurrent weights (the paper's Figure 2) and ‖∂hₜ/∂h₁‖.
 """
 
@@ -21,19 +21,19 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 import keras_lab
-from examples.char_lstm import character_lstm, positive
+from examples.char_lstm import character_lstm
+from examples.environment import environment, write_json
 from examples.paper import data as datasets
 from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
-from examples.records import environment, write_json
-from keras_lab import _tensorflow as backend
 
 STEPS = (10, 100)
 BATCH = 100
 # Of log₁₀ |gradient|.
 BINS = np.arange(-12, 20.25, 0.25)
-# The shades tell the lines apart in black and white, too.
+# The shades also differ in black and white.
 LINES = {
     "full_precision": {"color": "0.65", "linestyle": "-"},
     "binary_connect": {"color": "C3", "linestyle": "-"},
@@ -49,7 +49,7 @@ def load(arguments, steps):
 
 
 def train(scheme, data, arguments):
-    """The character LSTM after a few updates."""
+    """Returns the character LSTM after a few updates, and its last loss."""
     keras.utils.set_random_seed(arguments.seed)
     model = character_lstm(
         data.classes, arguments.cells, SCHEMES[scheme].kernel_quantizer
@@ -67,17 +67,17 @@ def train(scheme, data, arguments):
 
 
 def largest_singular_values(cell):
-    """λ₁ of the recurrent matrix of each gate, as the forward pass has it."""
+    """Returns λ₁ of the binary recurrent matrix of each gate."""
     kernel = np.asarray(cell.binary_recurrent_kernel)
     gates = np.split(kernel, 4, axis=1)
     return [float(np.linalg.norm(gate, 2)) for gate in gates]
 
 
 def jacobian_norms(lstm, sequence, times):
-    """‖∂hₜ/∂h₁‖ (Frobenius) for a sequence of bytes.
+    """Returns ‖∂hₜ/∂h₁‖ (Frobenius) for a sequence of bytes.
 
-    Row k of the Jacobian is the gradient of the k-th unit of hₜ, so a batch of
-    as many copies of the sequence as there are units gives all rows at once.
+    Row k of the Jacobian is the gradient of the k-th unit of hₜ. A batch with
+    one copy of the sequence per unit gives all rows at once.
     """
     units = lstm.units
     copies = np.repeat(sequence[None, :, None], units, axis=0)
@@ -89,7 +89,7 @@ def jacobian_norms(lstm, sequence, times):
     )
     norms = []
     for time in times:
-        with backend.gradient_tape() as tape:
+        with tf.GradientTape() as tape:
             tape.watch(h)
             # hₜ comes t − 1 steps after h₁.
             states = lstm(copies[:, 1:time], initial_state=[h, c])
@@ -100,13 +100,13 @@ def jacobian_norms(lstm, sequence, times):
 
 
 def gradient_distribution(model, part):
-    """The gradients of the recurrent weights, by their order of magnitude."""
+    """Counts the gradients of the recurrent weights by their magnitude."""
     x, y = part.x[:BATCH], part.y[:BATCH]
     kernel = model.get_layer("lstm").cell.recurrent_kernel
-    with backend.gradient_tape() as tape:
+    with tf.GradientTape() as tape:
         loss = model.compute_loss(x, y, model(x, training=True))
     gradient = np.abs(np.asarray(tape.gradient(loss, kernel), np.float64))
-    # What is beyond the first or last bin counts there.
+    # Values outside the range count in the first or the last bin.
     size = np.clip(gradient, 10.0 ** BINS[0], 10.0 ** (BINS[-1] - 0.1))
     counts, _ = np.histogram(np.log10(size), BINS)
     rms = float(np.sqrt(np.mean(gradient**2)))
@@ -114,7 +114,7 @@ def gradient_distribution(model, part):
 
 
 def measure(arguments):
-    """All numbers of the figure, one row a scheme and number of steps."""
+    """Returns the numbers of the figure: a row per scheme and length."""
     rows = []
     texts = [load(arguments, steps) for steps in STEPS]
     for steps, data in zip(STEPS, texts):
@@ -187,15 +187,20 @@ def main(argv=None):
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add("--text", help="a text file; War and Peace if not given")
+    add("--text", help="a text file; default: War and Peace")
     add("--data-dir", help="where the data sets are; see examples.paper.data")
-    add("--cells", type=positive, default=128)
-    add("--updates", type=positive, default=200)
+    add("--cells", type=int, default=128)
+    add("--updates", type=int, default=200)
     add("--seed", type=int, default=1)
-    add("--output", default="exploding_gradients", help="of .png and .json")
+    add(
+        "--output",
+        default="exploding_gradients",
+        help="path without .png and .json",
+    )
     arguments = parser.parse_args(argv)
     if arguments.text and not Path(arguments.text).is_file():
         parser.error(f"--text: no such file. Received: {arguments.text}")
+    keras_lab.config.keep_memory()
     try:
         rows = measure(arguments)
     except datasets.DataError as error:

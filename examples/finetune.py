@@ -1,24 +1,25 @@
-"""Turns a trained network into a binary one, and trains it back to accuracy.
+"""Turns a trained network into a binary one and trains it back to accuracy.
 
     python examples/finetune.py --epochs 5
     python examples/finetune.py --model my.keras --data my.npz --no-augment
+    python examples/finetune.py --report results/finetune
 
 The network is the ResNet-8 of MLPerf Tiny on CIFAR-10, unless `--model` and
 `--data` name others: a classifier that ends in a softmax, and a file with the
-arrays x_train, y_train, x_test and y_test, as the network takes them.
+arrays x_train, y_train, x_test and y_test.
 
-For each scheme it prints the accuracy on the test images at each stage: of the
-float network, right after binarization, with batch norm measured anew, and
-after fine-tuning. It writes a JSON file with the numbers, the `.keras` and the
-packed `.tflite` file of each network, and a figure of them all. A run that was
-interrupted goes on where it stopped.
+For each scheme it measures the test accuracy at each stage: of the float
+network, right after binarization, with batch norm recalibrated, after
+fine-tuning, and of the exported file. It writes a JSON file with the numbers,
+the `.keras` and the packed `.tflite` file, and prints a table. An interrupted
+run continues after its last whole epoch when you give the same command again.
 """
 
-import functools
+import argparse
+import collections
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -29,55 +30,52 @@ import numpy as np
 
 import keras_lab
 import tflite_export
-from examples.finetune_options import OptionError, load, parse
-from examples.finetune_report import ResultError, draw, read, table
-from examples.paper import checkpoints
+from examples.environment import environment, write_json, write_text
+from examples.paper import data as datasets
 from examples.paper.schemes import SCHEMES
-from examples.paper.training import duration, epoch_order
-from examples.records import environment
-from keras_lab.binary_weight import weights_of
-from keras_lab.callbacks import ProgressiveBinarization
 
-# What must be the same for a run to be continued.
-SETTINGS = (
-    "epochs",
-    "batch",
-    "learning_rate",
-    "distill",
-    "temperature",
-    "progressive",
-    "progressive_by",
-    "images",
-    "augment",
+RESNET8 = "cifar10_resnet8_mlperf_tiny.h5"
+RESNET8_URL = (
+    "https://github.com/mlcommons/tiny/raw/"
+    "1afd2c9820f795965a6134facd0b4dfae41ef23f/benchmark/training/"
+    "image_classification/trained_models/pretrainedResnet.h5"
 )
+RESNET8_HASH = (
+    "5f938a8eea605438cc7360aa13c987bc6d7bd0c8d931b2917361ae7ae4eeda2f"
+)
+BINARY = ("lab", "bwn", "binary_connect")
+STAGES = ("float", "binarized", "recalibrated", "with moving averages",
+          "fine-tuned", "exported")  # fmt: skip
+# What a row of the table has in common, besides the scheme.
+SETTINGS = ("images", "epochs", "distill", "progressive", "model", "batch",
+            "learning_rate", "augment")  # fmt: skip
 BORDER = 4
+TEMPERATURE = 2.0
 RECALIBRATION_BATCHES = 40
-# Seconds between two lines of progress: in a terminal, where one takes the
-# place of the other, and elsewhere.
-PROGRESS_EVERY = {True: 0.5, False: 60}
+BEGIN, END = "<!-- finetune: table -->\n", "<!-- finetune: end -->"
+
+
+Part = collections.namedtuple("Part", ["x", "y"])
 
 
 class Batches(keras.utils.PyDataset):
-    """The training images in another order each epoch, moved and mirrored.
+    """The training images in a new order in each epoch, moved and mirrored.
 
-    Which, is a function of the seed and of the epoch's number alone.
+    Order and changes depend only on the seed and the number of the epoch.
     """
 
-    def __init__(self, x, y, batch, seed, augment):
+    def __init__(self, x, y, options, seed):
         super().__init__()
-        self.x, self.y, self.batch = x, y, batch
-        self.seed, self.augment = seed, augment
-        self.start(0)
-
-    def start(self, epoch):
-        self.epoch = epoch
-        self.order = epoch_order(len(self.x), self.seed, epoch)
+        self.x, self.y, self.batch = x, y, options.batch
+        self.augment, self.seed, self.epoch = options.augment, seed, 0
 
     def __len__(self):
         return len(self.x) // self.batch
 
     def __getitem__(self, index):
-        chosen = self.order[index * self.batch : (index + 1) * self.batch]
+        order = np.random.default_rng([self.seed, self.epoch])
+        order = order.permutation(len(self.x))
+        chosen = order[index * self.batch : (index + 1) * self.batch]
         x = self.x[chosen]
         if self.augment:
             rng = np.random.default_rng([self.seed, self.epoch, index])
@@ -86,7 +84,7 @@ class Batches(keras.utils.PyDataset):
 
 
 def move_and_mirror(images, rng):
-    """Each image by up to four pixels each way, and every second mirrored."""
+    """Moves each image by up to four pixels and mirrors half of them."""
     count, height, width = images.shape[:3]
     border = ((0, 0), (BORDER, BORDER), (BORDER, BORDER), (0, 0))
     padded = np.pad(images, border, mode="reflect")
@@ -101,252 +99,258 @@ def move_and_mirror(images, rng):
 class Run:
     """One scheme and one seed, from the float network to the `.tflite` file."""
 
-    def __init__(self, scheme, seed, float_model, data, names, options):
-        self.scheme, self.seed, self.options = scheme, seed, options
-        self.float_model, self.data = float_model, data
+    def __init__(self, scheme, seed, float_model, train, test, options):
         self.path = options.output / f"{scheme}-{seed}.json"
-        self.configuration = {
-            "scheme": scheme,
-            "seed": seed,
-            **names,
-            **{name: getattr(options, name) for name in SETTINGS},
-        }
-        self.model = self.trained = self.result = None
-        self.epochs_saved = 0
+        self.float_model, self.test = float_model, test
+        self.options = options
+        settings = {name: getattr(options, name) for name in SETTINGS}
+        self.configuration = {"scheme": scheme, "seed": seed, **settings}
+        x, y = (array[: options.images] for array in train)
+        self.batches = Batches(x, y, options, seed)
 
     def __call__(self):
-        with checkpoints.kept(self.path):
-            self._run()
-
-    def _run(self):
-        before = self._previous()
+        self.result = self._previous() or {
+            **self.configuration,
+            "environment": environment(),
+            "accuracy": {},
+            "history": {},
+        }
+        if "exported" in self.result["accuracy"]:
+            print(f"{self.path} is finished.")
+            return
         self._build()
-        if before is None:
-            self.result = {
-                **self.configuration,
-                "environment": environment(),
-                "epochs_done": 0,
-                "accuracy": {},
-                "history": {},
-            }
-            self._measure("float", self.float_model)
-            self._measure("binarized", self.model)
-            self._recalibrate()
-            self._measure("recalibrated", self.model)
-        else:
-            self.result = before
-            self.epochs_saved = before["epochs_done"]
-            checkpoints.restore(self.path, self.trained)
-        if self.epochs_saved < self.options.epochs:
-            self._fine_tune()
+        if not self.result["history"]:
+            scores = self.float_model.predict(self.test.x, 500, verbose=0)
+            self.measure("float", scores)
+            self.measure("binarized")
+            self.recalibrate()
+            self.measure("recalibrated")
+        self._fine_tune()
         self._export()
 
     def _previous(self):
-        try:
-            return checkpoints.previous(
-                self.path, self.configuration, self.options.epochs, "--output"
-            )
-        except checkpoints.Finished:
-            result = json.loads(self.path.read_text())
-            if "exported" in result["accuracy"]:
-                raise
-            return result  # All but the last stage.
+        if not self.path.exists():
+            return None
+        result = json.loads(self.path.read_text())
+        for name, value in self.configuration.items():
+            if result[name] != value:
+                sys.exit(
+                    f"error: {self.path} was made with {name}={result[name]!r}."
+                    f" Name another --output. Received: {name}={value!r}"
+                )
+        return result
 
     def _build(self):
         options = self.options
-        keras.utils.set_random_seed(self.seed)
+        keras.utils.set_random_seed(self.configuration["seed"])
         self.model, report = keras_lab.binarize_model(
             self.float_model,
-            SCHEMES[self.scheme].kernel_quantizer,
+            SCHEMES[self.configuration["scheme"]].kernel_quantizer,
             return_report=True,
         )
-        self._log(f"binarized\n{report}")
-        self.trained = keras_lab.Distiller(
+        print(report)
+        self.student = keras_lab.Distiller(
             self.model.inputs,
             self.model.outputs,
             teacher=self.float_model,
-            distillation_loss=keras_lab.SoftTargets(options.temperature),
+            distillation_loss=keras_lab.SoftTargets(TEMPERATURE),
             weight=options.distill,
         )
-        x, y = self.data.train
-        x, y = x[: options.images], y[: options.images]
-        self.batches = Batches(x, y, options.batch, self.seed, options.augment)
         rate = keras.optimizers.schedules.CosineDecay(
             options.learning_rate, options.epochs * len(self.batches)
         )
-        self.trained.compile(
+        self.student.compile(
             keras_lab.LABAdam(rate),
             "sparse_categorical_crossentropy",
             metrics=["accuracy"],
         )
-        self.trained.optimizer.build(self.trained.trainable_variables)
 
-    def _recalibrate(self):
+    def _fine_tune(self):
+        progressive = keras_lab.callbacks.ProgressiveBinarization(
+            self.options.progressive
+        )
+        backup = keras.callbacks.BackupAndRestore(
+            self.path.with_suffix(".backup"), delete_checkpoint=False
+        )
+        self.student.fit(
+            self.batches,
+            epochs=self.options.epochs,
+            shuffle=False,
+            verbose=2,
+            callbacks=[progressive, Recorder(self), backup],
+        )
+
+    def recalibrate(self):
         images = self.batches.x[: self.options.batch * RECALIBRATION_BATCHES]
         keras_lab.recalibrate_batch_norm(
             self.model, images.astype("float32"), self.options.batch
         )
 
-    def _accuracy(self, predict):
-        x, y = self.data.test
-        return float(np.mean(predict(x.astype("float32")).argmax(-1) == y))
-
-    def _measure(self, stage, model):
-        accuracy = self._accuracy(
-            lambda x: model.predict(x, batch_size=500, verbose=0)
-        )
+    def measure(self, stage, scores=None):
+        if scores is None:
+            scores = self.model.predict(self.test.x, 500, verbose=0)
+        accuracy = float(np.mean(scores.argmax(axis=-1) == self.test.y))
         self.result["accuracy"][stage] = accuracy
-        self._log(f"{stage} {accuracy:.2%}")
-
-    def _fine_tune(self):
-        self.trained.fit(
-            self.batches,
-            initial_epoch=self.result["epochs_done"],
-            epochs=self.options.epochs,
-            shuffle=False,
-            verbose=0,
-            callbacks=[
-                ProgressiveBinarization(
-                    self.options.progressive, self.options.progressive_by
-                ),
-                Recorder(self),
-            ],
-        )
-
-    def end_epoch(self, epoch, logs, left):
-        """Measures, writes down and saves what an epoch has brought.
-
-        Args:
-            epoch: Its number, from 0.
-            logs: Of Keras.
-            left: A function that gives the seconds until all epochs are done.
-        """
-        is_last = epoch + 1 == self.options.epochs
-        if is_last:
-            self._measure("with moving averages", self.model)
-        self._recalibrate()
-        self._measure("fine-tuned", self.model)
-        for name, value in (
-            ("loss", logs["loss"]),
-            ("train_accuracy", logs["accuracy"]),
-            ("test_accuracy", self.result["accuracy"]["fine-tuned"]),
-        ):
-            history = self.result["history"].setdefault(name, [])
-            history.append(round(float(value), 5))
-        self.result["epochs_done"] = epoch + 1
-        self.result["alpha"] = {
-            weight.alpha.path: weight.alpha.numpy().tolist()
-            for weight in weights_of(self.model.variables)
-        }
-        self._save()
-        self._log(
-            f"epoch {epoch + 1} of {self.options.epochs}: training images "
-            f"{logs['accuracy']:.2%}, {duration(left())} left"
-        )
-
-    def _save(self):
-        checkpoints.save(self.path, self.trained, self.result)
-        self.epochs_saved = self.result["epochs_done"]
+        print(f"{self.path.stem}: {stage} {accuracy:.2%}", flush=True)
 
     def _export(self):
         self.model.save(self.path.with_suffix(".keras"))
         path = self.path.with_suffix(".tflite")
         report = tflite_export.export_tflite(
-            self.model, path, validation_data=self.data.test.x[:100]
+            self.model, path, validation_data=self.test.x[:100]
         )
-        self.result["accuracy"]["exported"] = self._accuracy(
-            lambda x: next(iter(tflite_export.run(path, x).values()))
-        )
+        (scores,) = tflite_export.run(path, self.test.x).values()
+        self.measure("exported", scores)
         self.result["file_bytes"] = report.file_bytes
         self.result["float_file_bytes"] = report.float_bytes
-        self._save()
-        self._log(f"exported {self.result['accuracy']['exported']:.2%}")
-
-    def _log(self, text):
-        self.show(f"{text}\n")
-
-    def show(self, text):
-        """Prints in the place of a line that was not ended."""
-        # To the line's beginning, and away with what is there.
-        before = "\r\033[K" if sys.stdout.isatty() else ""
-        print(f"{before}{self.scheme} {self.seed}: {text}", end="", flush=True)
+        write_json(self.path, self.result)
 
 
 class Recorder(keras.callbacks.Callback):
-    """Starts the epochs of the data, ends those of the run, shows progress."""
+    """Writes the numbers of each epoch to the JSON file of a run."""
 
     def __init__(self, run):
         super().__init__()
         self.run = run
 
-    def on_train_begin(self, logs=None):
-        self.began = self.shown = time.monotonic()
-        self.batches_here = 0
-
     def on_epoch_begin(self, epoch, logs=None):
-        self.epoch = epoch
-        self.run.batches.start(epoch)
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.batches_here += 1
-        now, terminal = time.monotonic(), sys.stdout.isatty()
-        if now - self.shown < PROGRESS_EVERY[terminal]:
-            return
-        self.shown = now
-        count, epochs = len(self.run.batches), self.params["epochs"]
-        self.run.show(
-            f"epoch {self.epoch + 1} of {epochs}, batch {batch + 1} of "
-            f"{count}, {duration(self._left(batch + 1))} left"
-            + ("" if terminal else "\n")
-        )
+        self.run.batches.epoch = epoch
 
     def on_epoch_end(self, epoch, logs=None):
-        left = functools.partial(self._left, len(self.run.batches))
-        self.run.end_epoch(epoch, logs, left)
-
-    def _left(self, done):
-        """The seconds that the batches after the first ones will take."""
-        epochs = self.params["epochs"] - self.epoch
-        batches = epochs * len(self.run.batches) - done
-        return (time.monotonic() - self.began) / self.batches_here * batches
-
-
-def fine_tune(options):
-    """Does all runs, then the table and the figure."""
-    model, data, names = load(options)
-    options.output.mkdir(parents=True, exist_ok=True)
-    for seed in options.seed:
-        for scheme in options.scheme:
-            run = Run(scheme, seed, model, data, names, options)
-            try:
-                run()
-            except checkpoints.Finished as finished:
-                print(finished)
-            except KeyboardInterrupt:
-                sys.exit(f"\nInterrupted. {_what_is_saved(run)}")
-    results = read(options.output)
-    print("\n" + table(results))
-    draw(results, options.output / "figure.png")
-    print(f"\nFiles and figure are in {options.output}")
+        run, history = self.run, self.run.result["history"]
+        run.measure("with moving averages")
+        run.recalibrate()
+        run.measure("fine-tuned")
+        for name, value in (
+            ("loss", logs["loss"]),
+            ("train_accuracy", logs["accuracy"]),
+            ("test_accuracy", run.result["accuracy"]["fine-tuned"]),
+        ):
+            # An interrupted run may have recorded this epoch already.
+            before = history.get(name, [])[:epoch]
+            history[name] = [*before, round(float(value), 5)]
+        run.result["epochs_done"] = epoch + 1
+        write_json(run.path, run.result)
 
 
-def _what_is_saved(run):
-    if run.epochs_saved:
-        return "The same command goes on from here."
-    return (
-        f"No epoch of {run.scheme} {run.seed} had ended: the same command "
-        "begins it anew."
+def load(options):
+    """Returns the float network and the data to train and test it with."""
+    if options.model is None:
+        folder = datasets.data_folder() / "pretrained"
+        path = keras.utils.get_file(
+            RESNET8,
+            RESNET8_URL,
+            cache_dir=folder.parent,
+            cache_subdir=folder.name,
+            file_hash=RESNET8_HASH,
+        )
+    else:
+        path = options.model
+    options.model = Path(path).name
+    model = keras_lab.files.load_model(path)
+    if options.data is None:
+        data = datasets.cifar10(raw=True)
+        # No epoch is chosen by the validation images, and the float network was
+        # trained on them.
+        train = map(np.concatenate, zip(data.train, data.validation))
+        train, test = Part(*train), Part(*data.test)
+    else:
+        with np.load(options.data) as arrays:
+            train, test = (
+                Part(arrays[f"x_{part}"], arrays[f"y_{part}"].ravel())
+                for part in ("train", "test")
+            )
+    return model, train, test._replace(x=test.x.astype("float32"))
+
+
+def read(folder: Path) -> dict[tuple, list[dict]]:
+    """Reads the results below a folder and groups them by their settings."""
+    results = collections.defaultdict(list)
+    for path in sorted(folder.rglob("*-*.json")):
+        result = json.loads(path.read_text())
+        key = (result["scheme"], *(result[name] for name in SETTINGS))
+        results[key].append(result)
+    # LAB first; fewer images first.
+    return dict(
+        sorted(
+            results.items(),
+            key=lambda item: (str(item[0][1:]), BINARY.index(item[0][0])),
+        )
     )
 
 
+def table(results) -> str:
+    """Accuracy in percent at each stage: mean ± standard deviation."""
+    heads = ("scheme", *SETTINGS[:4], "runs", *STAGES)
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for runs in results.values():
+        cells = [*describe(runs[0]), str(len(runs))]
+        for stage in STAGES:
+            values = 100 * np.array([run["accuracy"][stage] for run in runs])
+            spread = f" ± {values.std(ddof=1):.2f}" if np.ptp(values) else ""
+            cells.append(f"{values.mean():.2f}{spread}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def describe(run):
+    images = "all" if run["images"] is None else f"{run['images']:,}"
+    distilled = "yes" if run["distill"] else "no"
+    progressive = f"{run['progressive']} epochs" if run["progressive"] else "no"
+    title = SCHEMES[run["scheme"]].title
+    return title, images, str(run["epochs"]), distilled, progressive
+
+
+def report(folder: Path) -> None:
+    """Prints the table of a folder, and puts it into its page if it has one."""
+    text = table(read(folder))
+    print("\n" + text)
+    page = folder / "README.md"
+    if page.exists():
+        before, _, rest = page.read_text().partition(BEGIN)
+        after = rest.partition(END)[2]
+        write_text(page, f"{before}{BEGIN}{text}\n{END}{after}")
+
+
+def parse(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    add = parser.add_argument
+    add("--report", type=Path, help="only the table of a folder of results")
+    add("--model", help="a .keras or .h5 file; ResNet-8 if not given")
+    add("--data", help="an .npz file; CIFAR-10 if not given")
+    add("--scheme", nargs="+", choices=BINARY, default=BINARY)
+    add("--seed", nargs="+", type=int, default=[1])
+    add("--epochs", type=int, default=30)
+    add("--batch", type=int, default=128)
+    add("--learning-rate", type=float, default=0.002)
+    add("--distill", type=float, default=1.0, help="its weight in the loss")
+    add("--progressive", type=int, default=0, help="epochs; default: none")
+    add("--images", type=int, help="train only on the first so many")
+    add("--no-augment", dest="augment", action="store_false")
+    add("--output", type=Path, default=Path("finetune"))
+    options = parser.parse_args(argv)
+    if options.model and not options.data:
+        parser.error("--model needs --data, to train and to test it on.")
+    if not 0 <= options.progressive < options.epochs:
+        parser.error("--progressive must be less than --epochs.")
+    return options
+
+
 def main(argv=None):
-    options = parse(__doc__.split("\n\n")[0], argv)
+    options = parse(argv)
+    if options.report:
+        report(options.report)
+        return
+    keras_lab.config.keep_memory()
     try:
-        fine_tune(options)
-    except (OptionError, ResultError, OSError, checkpoints.RunError) as error:
+        model, train, test = load(options)
+    except (datasets.DataError, OSError, ValueError, KeyError) as error:
         sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("\nInterrupted.")
+    options.output.mkdir(parents=True, exist_ok=True)
+    for seed in options.seed:
+        for scheme in options.scheme:
+            Run(scheme, seed, model, train, test, options)()
+    report(options.output)
 
 
 if __name__ == "__main__":

@@ -1,32 +1,44 @@
 """The command `keras-lab`.
 
-Each subcommand is a function that adds its parser and names the function that
-runs it. The job itself is in a module of its own, imported only once the
-arguments are known to be good.
+Each subcommand has a function that adds its parser and one that runs it. Only
+the second one imports Keras, once the arguments are known to be good: the help
+and a wrong argument take no time.
 """
 
 import argparse
+import contextlib
 import importlib.util
+import json
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_lab.analysis.figures import FIGURE_SUFFIXES
+from keras_lab._version import __version__
 from keras_lab.files import target_problem
 
 __all__ = ["main"]
 
+# Those of `keras_lab.plots`, which would import Keras.
+FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="keras-lab",
         description="Loss-aware binarization for Keras 3.",
     )
+    parser.add_argument(
+        "--version", action="version", version=f"keras-lab {__version__}"
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_demo(commands)
     _add_inspect(commands)
+    _add_export(commands, chosen=arguments[:1] == ["export"])
     parsed = parser.parse_args(arguments)
     if not hasattr(parsed, "run"):
         parser.print_help(sys.stderr)
@@ -41,11 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _add_demo(commands):
     parser = commands.add_parser(
         "demo",
-        help="compare four ways to store a weight, in about a minute",
+        help="see what one bit per weight costs, in about a minute",
         description=(
-            "Trains the same network on scikit-learn's digits in full "
-            "precision, with BinaryConnect, BWN and LAB; exports the last to "
-            "TFLite; prints two tables and writes a figure."
+            "Trains a digit classifier and a character LSTM in full precision "
+            "and with binary weights, exports the classifier to TFLite, prints "
+            "two tables and writes a figure."
         ),
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -54,21 +66,21 @@ def _add_demo(commands):
         type=_figure_path,
         default="keras_lab_demo.png",
         metavar="FILE",
-        help="the figure: " + ", ".join(FIGURE_SUFFIXES),
+        help="the figure to write: " + ", ".join(FIGURE_SUFFIXES),
     )
     parser.add_argument(
         "--epochs",
         type=_integer_from(1),
-        default=25,
+        default=argparse.SUPPRESS,
         metavar="N",
-        help="epochs for each network",
+        help="epochs for each network (default: 10 for digits, 4 for text)",
     )
     parser.add_argument(
         "--seed",
         type=_integer_from(0, 2**32 - 1),
         default=1,
         metavar="N",
-        help="of the initial weights and the order of the batches",
+        help="sets the initial weights and the order of the batches",
     )
     parser.set_defaults(run=_run_demo)
 
@@ -76,20 +88,22 @@ def _add_demo(commands):
 def _run_demo(arguments):
     if not _installed("demo", "demo", "sklearn", "matplotlib"):
         return 1
-    from keras_lab import demo
+    with _native_logs_hidden():
+        from keras_lab import demo
 
-    demo.run(arguments.output, arguments.epochs, arguments.seed)
+        epochs = getattr(arguments, "epochs", None)
+        demo.run(Path(arguments.output), arguments.seed, epochs)
     return 0
 
 
 def _add_inspect(commands):
     parser = commands.add_parser(
         "inspect",
-        help="what a .keras, .h5 or .tflite file holds: bits, scales, bytes",
+        help="show what a .keras, .h5 or .tflite file holds",
         description=(
-            "Prints a table of a saved model's layers: 1-bit and 32-bit "
+            "Prints a table of the layers of a saved model: 1-bit and 32-bit "
             "parameters, alpha, bytes now and exported, multiply-accumulates. "
-            "Of a .tflite file it prints the weights and how they are stored."
+            "For a .tflite file it prints the weights and how they are stored."
         ),
     )
     parser.add_argument("file", type=_model_path, help=".keras, .h5 or .tflite")
@@ -120,21 +134,109 @@ def _run_inspect(arguments):
         return 2
     if arguments.plot and not _installed("inspect", "plots", "matplotlib"):
         return 1
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from keras_lab import inspection
+    try:
+        with _native_logs_hidden():
+            if arguments.file.suffix == ".tflite":
+                _inspect_tflite(arguments)
+            else:
+                _inspect_keras(arguments)
+    except (OSError, ValueError) as error:
+        print(f"keras-lab inspect: error: {error}", file=sys.stderr)
+        return 1
+    return 0
 
-    return inspection.run(
-        arguments.file, arguments.plot, arguments.exported, arguments.json
+
+def _inspect_tflite(arguments):
+    import tflite_export
+
+    report = tflite_export.inspect(arguments.file)
+    print(report.to_json() if arguments.json else report)
+
+
+def _inspect_keras(arguments):
+    # This also registers the classes of keras_lab with Keras.
+    from keras_lab import plots, summary
+    from keras_lab.files import load_model
+
+    model = load_model(arguments.file)
+    exported = arguments.exported
+    if exported:
+        print(
+            "Exporting the model to measure the file. Use --no-export to skip "
+            "this.",
+            file=sys.stderr,
+        )
+    if arguments.json:
+        content = summary(model, exported=exported, return_dict=True)
+        print(json.dumps(content, indent=1))
+    else:
+        summary(model, exported=exported)
+    if arguments.plot:
+        plots.latent_weights(model, arguments.plot)
+        print(f"Figure: {arguments.plot}", file=sys.stderr)
+
+
+def _add_export(commands, chosen):
+    parser = commands.add_parser(
+        "export",
+        help="write a saved model as a .tflite file, one bit per weight",
+        description=(
+            "Writes a trained Keras model with binary layers as a .tflite file "
+            "for the stock runtime. The same as python -m tflite_export."
+        ),
     )
+    if chosen:  # The help of the other commands need not wait for it.
+        from tflite_export import command
+
+        command.add_arguments(parser)
+    parser.set_defaults(run=_run_export)
+
+
+def _run_export(arguments):
+    from tflite_export import command
+
+    with _native_logs_hidden():
+        return command.run(arguments)
+
+
+@contextlib.contextmanager
+def _native_logs_hidden():
+    """Keeps the log lines of TensorFlow's C++ code off the terminal.
+
+    Some of them come before any log level is read, so what is written to file
+    descriptor 2 goes to a temporary file. Python's own `sys.stderr` still
+    reaches the terminal. If the body fails, the log is shown after all.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.stderr.flush()
+    with (
+        tempfile.TemporaryFile() as log,
+        open(os.dup(2), "w", buffering=1, encoding="utf-8") as terminal,
+        contextlib.ExitStack() as stack,
+    ):
+        if sys.stderr is sys.__stderr__:
+            stack.enter_context(contextlib.redirect_stderr(terminal))
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        except (KeyboardInterrupt, OSError, ValueError):
+            raise  # `main` or the command itself says what is wrong.
+        except BaseException:
+            log.seek(0)
+            shutil.copyfileobj(log, terminal.buffer)
+            terminal.flush()
+            raise
+        finally:
+            os.dup2(terminal.fileno(), 2)
 
 
 def _installed(command, extra, *modules):
-    """Whether the modules are there that an extra of the package brings."""
+    """Whether the modules that an extra of the package brings are installed."""
     missing = [m for m in modules if importlib.util.find_spec(m) is None]
     if missing:
         print(
-            f"keras-lab {command}: error: it needs {' and '.join(missing)}, "
-            f'not installed here. Run: pip install "keras_lab[{extra}]"',
+            f"keras-lab {command}: error: {' and '.join(missing)} must be "
+            f'installed. Run: pip install "keras_lab[{extra}]"',
             file=sys.stderr,
         )
     return not missing
@@ -168,7 +270,7 @@ def _model_path(text):
     elif path.is_dir():
         problem = "is a directory"
     elif not path.is_file():
-        problem = "is not there"
+        problem = "does not exist"
     if problem:
         raise argparse.ArgumentTypeError(f"{problem}. Received: {text!r}")
     return path

@@ -1,13 +1,19 @@
-"""`keras-lab demo`: four networks on real digits, a table and a figure.
+"""`keras-lab demo`: what one bit per weight costs, and why the scale matters.
 
-The networks differ in nothing but their weights: full precision, BinaryConnect,
-BWN and LAB. They start from the same latent weights and see the same batches.
-The last one is exported to TFLite (`demo_export.py`).
+Two small jobs on data that come with the packages:
+
+1. Digits (scikit-learn's): a dense network in full precision and with LAB. The
+   LAB network is exported to TFLite in every format.
+2. Text (the first chapters of War and Peace, in `demo_text.txt`): a character
+   LSTM in full precision and with three rules for the scale α.
+
+The networks of a job differ only in their quantizer. They start from the same
+latent weights and see the same batches.
 """
 
-import dataclasses
-import math
+import collections
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -17,237 +23,285 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from keras_lab import demo_export
-from keras_lab.binary_weight import weights_of
+import tflite_export
+from keras_lab import config
 from keras_lab.files import replacing
-from keras_lab.layers import BinaryDense
+from keras_lab.layers import BinaryDense, BinaryLSTM
 from keras_lab.optimizers import LABAdam
 
 __all__ = ["run"]
 
-CLASSES = 10
-# 1344 of the 1797 digits are left to train on: 14 batches of one size, so that
-# no step has to be traced twice.
-TEST_SIZE = 453
-BATCH_SIZE = 96
-LEARNING_RATE = 0.01
-HIDDEN_UNITS = (256, 256)
-DRAWN_LAYER = "hidden_2"
+TEXT = Path(__file__).with_name("demo_text.txt")
+FORMATS = ("float", "fast", "packed_float", "packed")
+
+# 1344 of the 1797 digits remain for training: 14 batches of equal size, so that
+# no step is traced twice.
+TEST_DIGITS = 453
+DIGIT_BATCH = 96
+DIGIT_UNITS = 1280
+DIGIT_EPOCHS = 10
+
+CELLS = 128
+TIME_STEPS = 50
+TEXT_BATCH = 50
+TEXT_EPOCHS = 4
 
 
-@dataclasses.dataclass(frozen=True)
-class Scheme:
-    """A way to store the weights, and the marker and dashes of its curve."""
+# A way to store the weights, and how its curve is drawn.
+Scheme = collections.namedtuple("Scheme", ["name", "quantizer", "curve"])
+FULL_PRECISION = Scheme("full precision", None, "ks-")
+BINARY_CONNECT = Scheme("BinaryConnect", "binary_connect", "C0^:")
+BWN = Scheme("BWN", "bwn", "C1v--")
+LAB = Scheme("LAB", "lab", "C3o-.")
+DIGIT_SCHEMES = (FULL_PRECISION, LAB)
+TEXT_SCHEMES = (FULL_PRECISION, BINARY_CONNECT, BWN, LAB)
 
-    name: str
-    kernel_quantizer: str | None
-    curve: str
-
-
-SCHEMES = (
-    Scheme("full precision", None, "ks-"),
-    Scheme("BinaryConnect", "binary_connect", "C0^:"),
-    Scheme("BWN", "bwn", "C1v--"),
-    Scheme("LAB", "lab", "C3o-."),
-)
+# The size of a `.tflite` file, and its accuracy in the interpreter.
+File = collections.namedtuple("File", ["format", "bytes", "accuracy"])
 
 
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    """A network after training, with its test accuracy after each epoch."""
+def run(output: Path, seed: int, epochs: int | None = None) -> None:
+    """Trains all networks, prints two tables and writes the figure.
 
-    scheme: Scheme
-    model: keras.Model
-    accuracies: list[float]
-
-
-def run(output: Path, epochs: int, seed: int) -> list[Trained]:
-    """Trains the four networks, exports LAB, prints tables, draws a figure."""
-    digits = prepare_digits()
-    progress = Progress(len(SCHEMES) * epochs)
-    trained = [train(s, digits, epochs, seed, progress) for s in SCHEMES]
-    print(format_table(trained))
-    files = demo_export.export_all(trained[-1].model, digits[1])
-    print(demo_export.format_table(files))
-    write_atomically(draw(trained, files), output)
-    print(f"\nThe figure is in {output}")
-    return trained
+    Args:
+        output: The path of the figure.
+        seed: Sets the initial weights and the order of the batches.
+        epochs: Epochs for each network. Defaults to 10 for the digits and 4
+            for the text.
+    """
+    config.keep_memory()
+    progress = Progress(len(DIGIT_SCHEMES) + len(TEXT_SCHEMES))
+    accuracies, files = compare_digits(seed, epochs or DIGIT_EPOCHS, progress)
+    losses, baseline = compare_text(seed, epochs or TEXT_EPOCHS, progress)
+    print_tables(accuracies, files, losses, baseline)
+    figure = draw(losses, baseline, files)
+    with replacing(output) as partial:
+        figure.savefig(partial, format=output.suffix[1:].lower(), dpi=150)
+    print(f"\nFigure: {output}")
 
 
-def prepare_digits():
-    """(inputs, targets) to train on and to test on; the split is fixed."""
+def compare_digits(seed, epochs, progress):
+    """Returns test accuracies by scheme, and the files of the LAB network."""
     x, labels = load_digits(return_X_y=True)
-    x_train, x_test, train_labels, test_labels = train_test_split(
+    x, x_test, y, y_test = train_test_split(
         x.astype("float32") / 8,
         labels,
-        test_size=TEST_SIZE,
+        test_size=TEST_DIGITS,
         random_state=0,
         stratify=labels,
     )
-    mean = x_train.mean(axis=0)
-    return (
-        (x_train - mean, _plus_minus_one(train_labels)),
-        (x_test - mean, _plus_minus_one(test_labels)),
-    )
-
-
-def _plus_minus_one(labels):
-    return 2 * np.eye(CLASSES, dtype="float32")[labels] - 1
-
-
-def build_network(kernel_quantizer: str | None, inputs: int) -> keras.Model:
-    """An MLP with batch normalization, which makes biases superfluous."""
-    network = keras.Sequential([keras.Input((inputs,))])
-    for number, units in enumerate((*HIDDEN_UNITS, CLASSES), start=1):
-        last = number > len(HIDDEN_UNITS)
-        network.add(
-            BinaryDense(
-                units,
-                kernel_quantizer=kernel_quantizer,
-                use_bias=False,
-                name="output" if last else f"hidden_{number}",
-            )
+    mean = x.mean(axis=0)
+    x, x_test = x - mean, x_test - mean
+    accuracies = {}
+    for scheme in DIGIT_SCHEMES:
+        keras.utils.set_random_seed(seed)
+        network = digit_network(scheme.quantizer)
+        history = train(
+            network,
+            (x, y),
+            (x_test, y_test),
+            DIGIT_BATCH,
+            epochs,
+            LABAdam(decay(0.01, epochs * len(x) // DIGIT_BATCH)),
+            progress.start(f"digits, {scheme.name}", "val_accuracy", "{:.2%}"),
         )
-        # The default momentum remembers 100 batches, a third of the training.
+        accuracies[scheme] = history["val_accuracy"][-1]
+    return accuracies, export(network, x_test, y_test)
+
+
+def digit_network(quantizer: str | None) -> keras.Model:
+    """64-1280-1280-10 with batch normalization, so biases are not needed."""
+    network = keras.Sequential([keras.Input((64,), name="pixels")])
+    for units in (DIGIT_UNITS, DIGIT_UNITS, 10):
+        network.add(
+            BinaryDense(units, kernel_quantizer=quantizer, use_bias=False)
+        )
+        # The default momentum averages over about 100 batches, most of the run.
         network.add(keras.layers.BatchNormalization(momentum=0.9))
-        if not last:
-            network.add(keras.layers.ReLU())
+        network.add(keras.layers.ReLU())
+    network.pop()  # No ReLU after the scores.
     return network
 
 
-def train(
-    scheme: Scheme, digits, epochs: int, seed: int, progress: "Progress"
-) -> Trained:
-    """Trains one network. The same seed gives all the same start."""
-    keras.utils.set_random_seed(seed)
-    (x, y), test = digits
-    network = build_network(scheme.kernel_quantizer, x.shape[1])
-    steps = epochs * (len(x) // BATCH_SIZE)
-    rate = keras.optimizers.schedules.ExponentialDecay(
-        LEARNING_RATE, decay_steps=steps, decay_rate=0.01
+def export(network, x, y) -> list[File]:
+    """Exports a network in every format and tests each file."""
+    files = []
+    with tempfile.TemporaryDirectory() as folder:
+        for format in FORMATS:
+            path = Path(folder) / f"{format}.tflite"
+            report = tflite_export.export_tflite(
+                network, path, format, validation_data=x
+            )
+            (scores,) = tflite_export.run(path, x).values()
+            accuracy = float(np.mean(scores.argmax(axis=1) == y))
+            files.append(File(format, report.file_bytes, accuracy))
+    return files
+
+
+def compare_text(seed, epochs, progress):
+    """Returns held-out losses by scheme and epoch, and the byte entropy."""
+    vocabulary, text = np.unique(
+        np.frombuffer(TEXT.read_bytes(), np.uint8), return_inverse=True
     )
+    text = text.astype("uint8")
+    end = len(text) * 9 // 10
+    x, y = sequences(text[:end])
+    held_out = sequences(text[end:])
+    # As many as fill whole batches.
+    count = len(x) // TEXT_BATCH * TEXT_BATCH
+    x, y = x[:count], y[:count]
+    losses = {}
+    for scheme in TEXT_SCHEMES:
+        keras.utils.set_random_seed(seed)
+        history = train(
+            text_network(scheme.quantizer, len(vocabulary)),
+            (x, y),
+            held_out,
+            TEXT_BATCH,
+            epochs,
+            # The paper clips each entry of the gradient to [−5, 5].
+            LABAdam(decay(0.01, epochs * count // TEXT_BATCH), clipvalue=5.0),
+            progress.start(f"text, {scheme.name}", "val_loss", "{:.2f} nats"),
+        )
+        losses[scheme] = history["val_loss"]
+    frequency = np.bincount(text[:end], minlength=len(vocabulary)) + 1.0
+    frequency /= frequency.sum()
+    return losses, float(-np.log(frequency[held_out[1]]).mean())
+
+
+def sequences(text):
+    """Cuts a text into inputs, and targets that are one byte ahead."""
+    count = (len(text) - 1) // TIME_STEPS
+    shape = (count, TIME_STEPS)
+    end = count * TIME_STEPS
+    return text[:end].reshape(shape), text[1 : end + 1].reshape(shape)
+
+
+def text_network(quantizer: str | None, characters: int) -> keras.Model:
+    """An LSTM over one-hot bytes, and the scores of the next byte."""
+    uniform = keras.initializers.RandomUniform(-0.08, 0.08)
+    return keras.Sequential(
+        [
+            keras.Input((TIME_STEPS,), dtype="uint8"),
+            keras.layers.Reshape((TIME_STEPS, 1)),
+            BinaryLSTM(
+                CELLS,
+                kernel_quantizer=quantizer,
+                one_hot=characters,
+                return_sequences=True,
+                kernel_initializer=uniform,
+                recurrent_initializer=uniform.clone(),
+            ),
+            keras.layers.Dense(characters),
+        ]
+    )
+
+
+def decay(rate, steps):
+    return keras.optimizers.schedules.CosineDecay(rate, steps, alpha=0.02)
+
+
+def train(network, data, test, batch, epochs, optimizer, progress) -> dict:
+    """Trains a network on scores of classes and returns Keras' history."""
     network.compile(
-        optimizer=LABAdam(rate),
-        loss="squared_hinge",
-        metrics=["categorical_accuracy"],
-        # At so few steps XLA takes longer to compile than it saves.
+        optimizer,
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        # XLA takes longer to compile than it saves in so few steps.
         jit_compile=False,
     )
-    progress.name = scheme.name
-    history = network.fit(
-        x,
-        y,
-        batch_size=BATCH_SIZE,
+    return network.fit(
+        *data,
+        batch_size=batch,
         epochs=epochs,
         validation_data=test,
-        validation_batch_size=TEST_SIZE,
+        validation_batch_size=len(test[0]),
         callbacks=[progress],
         verbose=0,
-    )
-    return Trained(scheme, network, history.history["val_categorical_accuracy"])
+    ).history
 
 
 class Progress(keras.callbacks.Callback):
-    """One line a network; in a terminal it is rewritten after each epoch."""
+    """Prints a line per network; a terminal sees it change in each epoch."""
 
-    def __init__(self, total_epochs: int):
+    def __init__(self, networks: int):
         super().__init__()
-        self.name = ""
-        self.total_epochs = total_epochs
-        self.epochs_done = 0
+        self.networks, self.number = networks, 0
         self.began = time.monotonic()
 
+    def start(self, name: str, metric: str, form: str) -> "Progress":
+        """Announces the next network, and which of its metrics to show."""
+        self.number += 1
+        self.name, self.metric, self.form = name, metric, form
+        self._show("training", end=False)
+        return self
+
     def on_epoch_end(self, epoch, logs=None):
-        self.epochs_done += 1
-        last = epoch + 1 == self.params["epochs"]
+        done, epochs = epoch + 1, self.params["epochs"]
+        value = self.form.format(logs[self.metric])
+        self._show(f"epoch {done}/{epochs}  {value}", end=done == epochs)
+
+    def _show(self, text, end):
         terminal = sys.stderr.isatty()
-        if not (last or terminal):
+        if not (end or terminal):
             return
-        elapsed = time.monotonic() - self.began
-        left = elapsed * (self.total_epochs / self.epochs_done - 1)
         line = (
-            f"{self.name:<15} epoch {epoch + 1}/{self.params['epochs']}   "
-            f"test accuracy {logs['val_categorical_accuracy']:7.2%}   "
-            f"{left:.0f} s left"
+            f"[{time.monotonic() - self.began:3.0f} s] "
+            f"{self.number}/{self.networks} {self.name:<22} {text}"
         )
         clear = "\r\x1b[K" if terminal else ""
-        end = "\n" if last else ""
-        print(clear + line, end=end, file=sys.stderr, flush=True)
-
-
-def size_in_bits(network: keras.Model) -> int:
-    """1 bit a binary weight; 32 for each α and each other parameter."""
-    binary = {id(w.latent) for w in weights_of(network.weights)}
-    return sum(
-        math.prod(v.shape) * (1 if id(v) in binary else 32)
-        for v in network.weights
-    )
-
-
-def format_table(trained: list[Trained]) -> str:
-    """Accuracy against size, a line a scheme, and how to read it."""
-    columns = ("test accuracy", "bits a kernel weight", "all parameters")
-    lines = ["\nscheme          " + "   ".join(columns)]
-    for network in trained:
-        bits = 32 if network.scheme.kernel_quantizer is None else 1
-        kilobytes = size_in_bits(network.model) / 8000
-        lines.append(
-            f"{network.scheme.name:<15} {network.accuracies[-1]:>13.2%}"
-            f"{bits:>23}{kilobytes:>14.1f} kB"
+        print(
+            clear + line, end="\n" if end else "", file=sys.stderr, flush=True
         )
-    accuracy = np.mean([network.accuracies[-1] for network in trained])
-    error = math.sqrt(accuracy * (1 - accuracy) / TEST_SIZE)
-    lines += [
-        "",
-        "Accuracy: after the last epoch. With "
-        f"{TEST_SIZE} test digits its standard error is",
-        f"{100 * error:.1f} points: differences of that size are noise.",
-        "All parameters: 1 bit for each weight of a binary kernel, 32 for each",
-        "alpha and each parameter of batch normalization. 1 kB is 1000 bytes.",
-    ]
-    return "\n".join(lines)
 
 
-def draw(
-    trained: list[Trained], files: list[demo_export.ExportedFile]
-) -> Figure:
-    """Test error by epoch, a layer's latent weights with its ±α, the files."""
-    figure = Figure(figsize=(15, 4), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    _draw_errors(left, trained)
-    _draw_latent_weights(middle, trained[-1])
-    demo_export.draw(right, files)
+def print_tables(accuracies, files, losses, baseline) -> None:
+    """Prints accuracies and files of the digits, and losses of the text."""
+    print("\nDigits: a network 64-1280-1280-10, test accuracy")
+    for scheme, accuracy in accuracies.items():
+        print(f"  {scheme.name:<28}{accuracy:>7.2%}")
+    print("\nThe LAB network as a .tflite file: test accuracy, size")
+    for format, size, accuracy in files:
+        print(
+            f"  {format:<28}{accuracy:>7.2%}{size / 1000:>9.0f} kB"
+            f"   1/{files[0].bytes / size:.1f}"
+        )
+    print("\nText: an LSTM of 128 cells, nats per byte on held-out text")
+    for scheme, values in losses.items():
+        print(f"  {scheme.name:<28}{values[-1]:>7.2f}")
+    print(f"  {'byte frequencies, no network':<28}{baseline:>7.2f}")
+
+
+def draw(losses, baseline, files) -> Figure:
+    """The losses on the text by epoch, and the sizes of the digit files."""
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    for scheme, values in losses.items():
+        epochs = np.arange(1, len(values) + 1)
+        left.plot(epochs, values, scheme.curve, label=scheme.name)
+    left.axhline(baseline, color="0.6", linewidth=1)
+    left.annotate(
+        "byte frequencies alone",
+        (1, baseline),
+        xytext=(0, -4),
+        textcoords="offset points",
+        va="top",
+        color="0.4",
+    )
+    left.set(xlabel="epoch", ylabel="held-out cross-entropy (nats per byte)")
+    left.xaxis.get_major_locator().set_params(integer=True)
+    left.set_title("Character LSTM with four kinds of weight")
+    left.legend(frameon=False)
+    sizes = [file.bytes / 1000 for file in files]
+    bars = right.barh([file.format for file in files], sizes, color="0.75")
+    right.bar_label(
+        bars,
+        [f"{s:,.0f} kB, {f.accuracy:.1%}" for s, f in zip(sizes, files)],
+        padding=4,
+    )
+    right.invert_yaxis()
+    right.set(xlabel="file size (kB)", xlim=(0, 1.55 * max(sizes)))
+    right.set_title("LAB digit classifier: .tflite size, test accuracy")
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
     return figure
-
-
-def _draw_errors(axes, trained):
-    for network in trained:
-        scheme = network.scheme
-        errors = 100 * (1 - np.array(network.accuracies))
-        epochs = np.arange(1, len(errors) + 1)
-        axes.plot(epochs, errors, scheme.curve, label=scheme.name, markersize=4)
-    axes.set(xlabel="epoch", ylabel="test error (%)")
-    axes.set(xlim=(0, len(epochs) + 1), ylim=(0, None))
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_title("The same network, four kinds of weight")
-    axes.legend(loc="best")
-
-
-def _draw_latent_weights(axes, network):
-    name, layer = network.scheme.name, network.model.get_layer(DRAWN_LAYER)
-    alpha = float(layer.alpha.numpy())
-    latent = layer.kernel.numpy().ravel()
-    limit = np.abs(latent).max()
-    # An edge at zero: no bar mixes weights of both signs.
-    axes.hist(latent, bins=np.linspace(-limit, limit, 81), color="0.75")
-    for value in (-alpha, alpha):
-        axes.axvline(value, color="black", linestyle="--")
-    axes.set(xlabel="latent weight w", ylabel="number of weights")
-    # Not a legend: after few epochs the bars leave it no room.
-    axes.set_title(f"{name}, layer {DRAWN_LAYER}; dashed: ±α = ±{alpha:.3f}")
-
-
-def write_atomically(figure: Figure, path: Path) -> None:
-    """Leaves the whole file or what was there before, never half a file."""
-    with replacing(path) as partial:
-        figure.savefig(partial, format=path.suffix[1:].lower(), dpi=150)

@@ -1,6 +1,7 @@
-"""Fixtures for all tests: two logical devices, a seed, a clean Keras."""
+"""Fixtures for all tests, and the lines that say what is skipped."""
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -9,11 +10,41 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-# Before anything runs on the CPU: MirroredStrategy needs two devices.
+# MirroredStrategy needs two devices, set before the CPU does any work.
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * 2,
 )
+
+# What some tests read from the data folder. Without it they are skipped.
+DATA_FILES = {
+    "MNIST": "mnist/train-images-idx3-ubyte.gz",
+    "CIFAR-10": "cifar-10-batches-py/test_batch",
+    "SVHN": "svhn/test_32x32.mat",
+    "War and Peace": "text/warpeace_input.txt",
+    "Linux kernel": "text/linux_input.txt",
+    "pretrained networks": "pretrained/cifar10_resnet8_mlperf_tiny.h5",
+}
+
+
+def pytest_report_header(config):
+    """Says at the start of the session what is skipped, and why."""
+    lines = []
+    folder = os.environ.get("KERAS_LAB_DATA")
+    absent = [
+        name
+        for name, file in DATA_FILES.items()
+        if not (folder and (Path(folder) / file).is_file())
+    ]
+    if absent:
+        place = repr(folder) if folder else "not set"
+        lines.append(
+            f"skipped: tests on {', '.join(absent)}: "
+            f"not in the folder KERAS_LAB_DATA ({place})"
+        )
+    if config.option.markexpr == "not slow":
+        lines.append("skipped: slow tests; run them with `pytest -m slow`")
+    return lines
 
 
 @pytest.fixture(autouse=True)
@@ -28,5 +59,5 @@ def rng():
 
 @pytest.fixture(scope="session")
 def strategy():
-    """Two replicas. One for all: TensorFlow mixes up collectives of several."""
+    """Two replicas. TensorFlow confuses the collectives of several of them."""
     return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])

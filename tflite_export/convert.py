@@ -1,4 +1,4 @@
-"""From a Keras model to a float `.tflite` file of built-in operators."""
+"""Converts a Keras model to a float `.tflite` model of built-in operators."""
 
 import contextlib
 import functools
@@ -7,12 +7,13 @@ import re
 import keras
 import numpy as np
 
+import keras_lab
 from tflite_export.errors import ConversionError
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.graph.names import layers_in, scope_of
 from tflite_export.prepare import (
     channels_first_note,
     input_names,
-    layers_of,
     output_names,
 )
 
@@ -23,13 +24,13 @@ LOWEST = np.finfo(np.float32).min
 
 
 def convert(model: keras.Model, batch_size: int | None = None) -> FlatModel:
-    """The model as a TFLite flatbuffer with float weights.
+    """The model as a TFLite model with float weights.
 
-    The signature is `serving_default`; its inputs and outputs have Keras'
-    names.
+    The signature is `serving_default`. Its inputs and outputs have the names
+    that they have in Keras.
 
     Args:
-        model: A functional model.
+        model: A functional model of plain Keras layers.
         batch_size: A fixed batch size, or `None` for any.
     """
     import tensorflow as tf
@@ -43,13 +44,13 @@ def convert(model: keras.Model, batch_size: int | None = None) -> FlatModel:
         [function], module
     )
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-    # The weights are to be constants.
+    # The weights must become constants.
     converter.experimental_enable_resource_variables = False
     converter.exclude_conversion_metadata = True
     try:
         content = converter.convert()
     except Exception as error:
-        # The converter's own error class is not public.
+        # The class of the converter's errors is not public.
         if type(error).__name__ != "ConverterError":
             raise
         raise _explained(error, model, function, batch_size) from error
@@ -82,29 +83,32 @@ def _numbered(name, parts):
 
 @contextlib.contextmanager
 def _calls_marked(model):
-    """Has every layer called by `_marked_call`."""
-    layers = layers_of(model)
-    for layer in layers:
-        layer.call = functools.partial(_marked_call, layer, layer.call)
+    """Lets `_marked_call` call every layer. The model is the exporter's own."""
+    layers = keras_lab.walk(model)
+    for path, layer in layers.items():
+        layer.call = functools.partial(
+            _marked_call, layer, scope_of(path), layer.call
+        )
     try:
         yield
     finally:
-        for layer in layers:
+        for layer in layers.values():
             del layer.call
 
 
-def _marked_call(layer, call, *args, **kwargs):
-    """Calls a layer so that its operations are known by its name and a dot.
+def _marked_call(layer, scope, call, *args, **kwargs):
+    """Calls a layer in a name scope that is its own.
 
-    Keras has a scope of that name too, but TensorFlow appends numbers to it.
+    Keras has a scope of the layer's name too, but the name alone is not unique,
+    and TensorFlow appends numbers to it.
 
-    A scale of each input of a Dense layer, such as a batch norm before it, the
-    converter would fold into the kernel, which were no longer binary. It does
-    not fold across an operator that it knows nothing about.
+    The converter would fold a scale per input, such as a batch norm before a
+    Dense layer, into the kernel, which would no longer be binary. It does not
+    fold across an operator that it knows nothing about.
     """
     import tensorflow as tf
 
-    with tf.name_scope(f"{layer.name}."):
+    with tf.name_scope(scope):
         if isinstance(layer, keras.layers.Dense) and args:
             args = (tf.maximum(args[0], LOWEST), *args[1:])
         return call(*args, **kwargs)
@@ -134,7 +138,7 @@ def _is_barrier(flat, subgraph, operator):
 
 
 def _name_inputs_and_outputs(flat, model):
-    """Gives them Keras' names, and Keras' order."""
+    """Gives inputs and outputs the names and the order that Keras has."""
     main = flat.subgraphs[0]
     inputs, outputs = flat.signature()
     main.inputs, main.outputs = (
@@ -166,6 +170,6 @@ def _explained(error, model, function, batch_size):
 
 
 def _layer_of(operation):
-    """The innermost layer that an operation's name belongs to."""
-    layers = re.findall(r"([^/]+)\.(?:_\d+)?/", operation)
+    """The innermost layer in the name of an operation."""
+    layers = layers_in(operation)
     return f"layer '{layers[-1]}'" if layers else f"'{operation}'"

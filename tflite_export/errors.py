@@ -1,4 +1,4 @@
-"""What can go wrong, by name."""
+"""The errors of this package."""
 
 import contextlib
 import struct
@@ -13,24 +13,28 @@ __all__ = [
 
 
 class ConversionError(ValueError):
-    """A layer that has no counterpart among the built-in operators."""
+    """The model needs something that the stock TFLite runtime does not have."""
 
 
 class InvalidModelError(ValueError):
-    """Bytes that are not a TFLite model, or a damaged one."""
+    """The bytes are not a TFLite model, or they are damaged."""
 
 
 class NothingBinaryError(ValueError):
-    """A model without a binary weight."""
+    """The model has no binary weights."""
 
 
 class ValidationError(RuntimeError):
-    """An exported model that does not compute what the Keras model does."""
+    """The exported model does not compute what the Keras model computes."""
 
 
 @contextlib.contextmanager
 def damage_as_error(what: str):
-    """Whatever a damaged file leads to becomes an `InvalidModelError`."""
+    """Turns the errors that damaged data cause into `InvalidModelError`.
+
+    Args:
+        what: What is damaged, for the message.
+    """
     try:
         yield
     except (InvalidModelError, NothingBinaryError):

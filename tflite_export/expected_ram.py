@@ -1,8 +1,7 @@
-"""How much memory a model takes when it runs, estimated from its graph."""
+"""How much memory a model needs when it runs, estimated from its graph."""
 
 import math
 
-from tflite_export.find import WEIGHTED_OPERATORS
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.flatbuffer.schema import (
     LOW_BIT_TYPES,
@@ -10,6 +9,7 @@ from tflite_export.flatbuffer.schema import (
     TYPES,
     shape_of,
 )
+from tflite_export.graph.weights import WEIGHTED_OPERATORS
 
 __all__ = ["expected_ram"]
 
@@ -17,9 +17,9 @@ __all__ = ["expected_ram"]
 def expected_ram(model: FlatModel) -> int:
     """An estimate of the runtime's memory for weights and activations.
 
-    Tensors that are computed from constants alone are kept. XNNPACK keeps a
-    copy of the constants that it computes with. The activations of an operator
-    are needed at the same time.
+    The runtime keeps tensors that are computed from constants alone. XNNPACK
+    keeps a copy of the constants that it computes with. The activations of one
+    operator are in memory at the same time.
     """
     total = activations = 0
     for subgraph in model.subgraphs:

@@ -1,19 +1,18 @@
-"""The arguments of `export_tflite`, checked before any work is done."""
+"""Checks the arguments of `export_tflite` before any work is done."""
 
 import numbers
 
 import keras
 import numpy as np
 
-from keras_lab.binary_weight import weights_of
-from keras_lab.checks import nothing_binary
-from keras_lab.convert import rebuild as rebuilding
+import keras_lab
 from tflite_export.errors import (
     ConversionError,
     NothingBinaryError,
     ValidationError,
 )
-from tflite_export.prepare import input_names, layers_of
+from tflite_export.prepare import input_names, is_functional
+from tflite_export.samples import by_input
 
 __all__ = [
     "check_batch_size",
@@ -22,38 +21,54 @@ __all__ = [
     "validation_inputs",
 ]
 
-# Random inputs: how many, and the length of an axis that is left open.
+# How many random samples there are, and the length of an axis of any length.
 RANDOM_SAMPLES, RANDOM_SIZE = 8, 16
 
 
 def check_model(model) -> None:
-    """Raises unless a model is built, binary, and of layers that TFLite has."""
-    rebuilding.check_model(model, "export_tflite")
-    if not rebuilding.is_made_of_layers(model):
+    """Raises an error if a model cannot be exported, as far as one can see."""
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            "`export_tflite` needs a Keras model. "
+            f"Received: model={model!r} of type {type(model).__name__}"
+        )
+    if not model.built:
+        raise ValueError(
+            f"Model '{model.name}' has no weights yet: give it a "
+            "`keras.Input`, build it, or call it on data first."
+        )
+    if not is_functional(model):
         raise ConversionError(
-            f"Model '{model.name}' has a `call` of its own: only Sequential "
-            "and functional models can be exported. Received: a model of type "
+            f"Model '{model.name}' has its own `call`: only Sequential and "
+            "functional models can be exported. Received: a model of type "
             f"{type(model).__name__}"
         )
-    if not any(map(_may_be_binary, model.weights)):
-        raise NothingBinaryError(nothing_binary(model))
-    for weight in weights_of(model.weights):
+    _check_weights(model)
+    for layer in keras_lab.walk(model).values():
+        _check_layer(layer)
+
+
+def _check_weights(model):
+    weights = keras_lab.binary_weights(model)
+    if not weights and not any(map(_may_be_binary, model.weights)):
+        raise NothingBinaryError(
+            f"Model '{model.name}' has no binary weights. Build it with layers "
+            "of keras_lab such as `keras_lab.BinaryDense`."
+        )
+    for weight in weights.values():
         for variable in (weight.latent, weight.alpha):
             if not np.all(np.isfinite(variable.numpy())):
                 raise ValidationError(
                     f"'{variable.path}' has a NaN or an infinite number in it."
                 )
-    for layer in layers_of(model):
-        _check_layer(layer)
+        weight.check_alpha()
 
 
 def _may_be_binary(weight):
-    """Whether a weight is binary, or could be a frozen kernel ŵ.
+    """Whether a weight could be a frozen kernel ŵ.
 
-    A frozen kernel has one magnitude, or one for each index of an axis.
+    It then has one magnitude, or one for each index of an axis.
     """
-    if weights_of([weight]):
-        return True
     if len(weight.shape) < 2:
         return False
     return np.unique(np.abs(weight.numpy())).size <= max(weight.shape)
@@ -63,9 +78,9 @@ def _check_layer(layer):
     problem = None
     if isinstance(layer, keras.layers.RNN) and layer.stateful:
         problem = (
-            "is stateful, and a .tflite file keeps no state from call to "
-            "call. Build it with stateful=False; with return_state=True and "
-            "an initial state as an input, the caller can keep it"
+            "is stateful, and a .tflite file keeps no state between calls. "
+            "Build it with stateful=False. With return_state=True and an "
+            "initial state as an input, the caller can keep the state"
         )
     elif isinstance(layer, keras.layers.Conv3D) and layer.groups > 1:
         problem = f"has groups={layer.groups}, which CONV_3D does not have"
@@ -74,6 +89,7 @@ def _check_layer(layer):
 
 
 def check_batch_size(batch_size) -> None:
+    """Raises ValueError if it is neither None nor a positive integer."""
     valid = isinstance(batch_size, (int, np.integer)) and batch_size >= 1
     if batch_size is not None and (isinstance(batch_size, bool) or not valid):
         raise ValueError(
@@ -83,6 +99,7 @@ def check_batch_size(batch_size) -> None:
 
 
 def check_tolerance(tolerance) -> None:
+    """Raises ValueError if it is neither None nor a number ≥ 0."""
     valid = isinstance(tolerance, numbers.Real) and tolerance >= 0
     if tolerance is not None and (isinstance(tolerance, bool) or not valid):
         raise ValueError(
@@ -92,23 +109,23 @@ def check_tolerance(tolerance) -> None:
 
 
 def validation_inputs(model: keras.Model, data) -> tuple[dict, str]:
-    """Arrays by the name of the input, and where they come from.
+    """Arrays by the names of the inputs, and `"given"` or `"random"`.
 
     Args:
         model: A functional model.
-        data: What the user gave; `None` for random numbers.
+        data: The user's `validation_data`, or `None` for random numbers.
     """
     names = input_names(model)
     if data is None:
         rng = np.random.default_rng(0)
         arrays = [_random_input(rng, tensor) for tensor in model.inputs]
         return dict(zip(names, arrays)), "random"
-    arrays = [_as_array(part) for part in _in_order(model, names, data)]
-    received = [array.shape for array in arrays]
+    rank = len(model.inputs[0].shape)
+    arrays = by_input("validation_data", names, data, rank)
+    received = [array.shape for array in arrays.values()]
     expected = [tuple(tensor.shape) for tensor in model.inputs]
     if (
-        len(received) != len(expected)
-        or not all(map(_fits, received, expected))
+        not all(map(_fits, received, expected))
         or len({shape[0] for shape in received}) != 1
         or received[0][0] == 0
     ):
@@ -116,47 +133,14 @@ def validation_inputs(model: keras.Model, data) -> tuple[dict, str]:
             f"`validation_data` must have the shapes {expected}. "
             f"Received: {received}"
         )
-    arrays = [
-        array.astype(tensor.dtype)
-        for array, tensor in zip(arrays, model.inputs)
-    ]
-    if not all(np.all(np.isfinite(array)) for array in arrays):
-        raise ValueError("`validation_data` has a NaN or an infinite number.")
-    return dict(zip(names, arrays)), "given"
-
-
-def _in_order(model, names, data):
-    """The data of each input, in the order of `model.inputs`.
-
-    A dict has them by name, whatever the order in which Keras would flatten it.
-    """
-    if isinstance(data, dict):
-        if set(data) != set(names):
+    for name, tensor in zip(names, model.inputs):
+        arrays[name] = arrays[name].astype(tensor.dtype)
+        if not np.all(np.isfinite(arrays[name])):
             raise ValueError(
-                f"`validation_data` must have the keys {sorted(names)}. "
-                f"Received: {sorted(map(str, data))}"
+                "`validation_data` must be finite. Received: a NaN or an "
+                f"infinite number for the input '{name}'"
             )
-        return [data[name] for name in names]
-    if len(names) > 1 or (
-        isinstance(data, (list, tuple))
-        and len(data) == 1
-        and np.ndim(data[0]) == len(model.inputs[0].shape)
-    ):
-        return list(data)
-    return [data]
-
-
-def _as_array(data):
-    try:
-        array = np.asarray(data)
-    except ValueError:
-        array = np.empty(0, object)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(
-            "`validation_data` must be an array of numbers for each input. "
-            f"Received: {data!r:.60} of type {type(data).__name__}"
-        )
-    return array
+    return arrays, "given"
 
 
 def _random_input(rng, tensor):

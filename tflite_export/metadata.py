@@ -1,7 +1,7 @@
-"""What the file says about its binary weights, and how to read them back.
+"""What a file says about its binary weights, and how to read them back.
 
-One entry of the model's metadata, JSON text, names for each weight where its
-signs and its α lie in the file. `tflite_export/README.md` documents it.
+One entry of the model's metadata is JSON text that tells for each weight where
+its signs and its α are in the file. `docs/export.md` documents it.
 """
 
 import dataclasses
@@ -10,16 +10,15 @@ import json
 import numpy as np
 
 from tflite_export.errors import InvalidModelError, damage_as_error
-from tflite_export.find import BinaryConstant
 from tflite_export.flatbuffer.model import FlatModel, read_content
 from tflite_export.flatbuffer.schema import schema
-from tflite_export.plan import Format, Placement, Storage
-from tflite_export.transformations.unpack_once import unpack_signs
+from tflite_export.formats import Format, Storage
+from tflite_export.plan import Placement
+from tflite_export.sign_bits import unpack_signs
 
 __all__ = [
     "METADATA_NAME",
     "PackedWeight",
-    "Stored",
     "packed_weights",
     "read_metadata",
     "read_packed",
@@ -35,34 +34,20 @@ class PackedWeight:
     """A binary weight ŵ = α·signs, read from a file.
 
     Attributes:
-        path: The path of the Keras variable, the layer's name in it; for a
-            model that was not made by keras_lab, the name of the tensor.
-        shape: The kernel's shape in Keras.
-        signs: int8 array of ±1, of that shape.
-        alpha: float32 array of α. One, of shape `()`, or several, as the layer
-            has them; for a model that was not made by keras_lab, one for the
-            tensor, or one for each output channel.
+        path: The path of the kernel in the Keras model, unique in the file: a
+            key of `keras_lab.binary_weights(model)`. For a model that was not
+            made with keras_lab, the name of the tensor.
+        shape: The shape of the kernel in Keras.
+        signs: int8 array of ±1 in that shape.
+        alpha: float32 array of α, in the shape that the layer has it: `()` for
+            one per tensor. For a model that was not made with keras_lab, one
+            per tensor or one per output channel.
     """
 
     path: str
     shape: tuple
     signs: np.ndarray
     alpha: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True)
-class Stored:
-    """Where the signs of a weight lie in a file.
-
-    Attributes:
-        subgraph: The number of the subgraph.
-        tensor: The number of the tensor there.
-        constant: The weight, its axes in the order of the file.
-    """
-
-    subgraph: int
-    tensor: int
-    constant: BinaryConstant
 
 
 def read_packed(path) -> list[PackedWeight]:
@@ -72,14 +57,20 @@ def read_packed(path) -> list[PackedWeight]:
         path: The file's path, or its content as bytes.
 
     Returns:
-        A `PackedWeight` for each, in the order in which they are used.
+        A list with one `PackedWeight` per kernel, in the order in which the
+        file uses them.
+
+    Example:
+
+    >>> for weight in tflite_export.read_packed("digits.tflite"):
+    ...     print(weight.path, weight.shape, weight.alpha)
     """
     model = FlatModel(read_content(path))
     metadata = read_metadata(model)
     if metadata is None:
         raise InvalidModelError(
-            "The model does not say where its binary weights are: it was not "
-            "written by tflite_export, or in the format 'float'."
+            "The model does not say where its binary weights are. Either "
+            "tflite_export did not write it, or its format is 'float'."
         )
     return packed_weights(model, metadata)
 
@@ -117,7 +108,7 @@ def _read_entry(model, entry):
 
 
 def _joined(parts):
-    """The kernel of which these are parts, by their first channel."""
+    """The kernel of which these are the parts, by their first channel."""
     parts = dict(parts)
     weights = [parts[first] for first in sorted(parts)]
     signs = np.concatenate([weight.signs for weight in weights], axis=-1)
@@ -133,7 +124,7 @@ def _tensor(model, place):
 
 
 def read_metadata(model: FlatModel) -> dict | None:
-    """The metadata about binary weights, `None` where there is none."""
+    """The metadata about binary weights, or `None` if there is none."""
     for entry in model.model.metadata or []:
         if entry.name == METADATA_NAME.encode():
             data = model.model.buffers[entry.buffer].data
@@ -160,7 +151,7 @@ def _is_list(of):
     return lambda value: isinstance(value, list) and all(map(of, value))
 
 
-# What each value must be, by its key.
+# What the value of each key must be.
 HEAD = {
     "format": _is_text,
     "float_bytes": _is_number,
@@ -196,23 +187,24 @@ def write_metadata(
     format: Format,
     float_bytes: int,
     placements: list[Placement],
-    stored: list[Stored],
     not_packed: list[str],
 ) -> None:
-    """Describes the weights of a model in it.
+    """Writes a description of the weights into a model.
 
     Args:
         model: The model to change.
         format: The format of the file.
         float_bytes: The size of the file with float32 weights.
-        placements: What was planned for each weight.
-        stored: What was done.
+        placements: What was planned, and has been done, for each weight.
         not_packed: The paths of binary kernels that are stored as float32.
     """
     weights = [
-        _entry(model, placement, where, kernel)
-        for placement, where in zip(placements, stored)
-        for kernel in (placement.constant.kernel, *placement.constant.twins)
+        _entry(model, placement, kernel)
+        for placement in placements
+        for kernel in (
+            placement.site.constant.kernel,
+            *placement.site.constant.twins,
+        )
     ]
     content = {
         "version": VERSION,
@@ -228,33 +220,33 @@ def write_metadata(
     model.model.metadata = [*(model.model.metadata or []), entry]
 
 
-def _entry(model, placement, stored, kernel):
-    constant = stored.constant
-    path = constant.path if kernel is None else kernel.path
-    alpha = _alpha(placement.constant, kernel)
+def _entry(model, placement, kernel):
+    site, stored = placement.site, placement.site.stored
+    path = stored.path if kernel is None else kernel.path
+    alpha = _alpha(site.constant, kernel)
     tensor = model.add_constant(
         model.subgraphs[0], f"{path}/alpha", alpha.reshape(-1)
     )
     return {
         "path": path,
-        "operator": constant.operator,
-        "arithmetic": "int8" if placement.int8 else "float32",
+        "operator": stored.operator,
+        "arithmetic": "int8" if site.int8 else "float32",
         "note": placement.note,
-        "shape": list(constant.shape),
+        "shape": list(stored.shape),
         "first_channel": 0 if kernel is None else kernel.first_channel,
-        "encoding": str(placement.storage),
-        "signs": [stored.subgraph, stored.tensor],
-        "stored_shape": list(constant.signs.shape),
-        "keras_axes": list(constant.to_keras),
-        "channel_axis": constant.axis,
-        "flipped": _as_hex(constant.flipped),
+        "encoding": str(site.storage),
+        "signs": list(site.place),
+        "stored_shape": list(stored.signs.shape),
+        "keras_axes": list(stored.to_keras),
+        "channel_axis": stored.axis,
+        "flipped": _as_hex(stored.flipped),
         "alpha": [0, tensor],
         "alpha_shape": list(alpha.shape),
     }
 
 
 def _as_hex(channels):
-    """A set of channels as bits, the first in the lowest bit of a byte."""
+    """A set of channels as bits, the first channel in the lowest bit."""
     bits = np.zeros(max(channels, default=-1) + 1, np.uint8)
     bits[channels] = 1
     return np.packbits(bits, bitorder="little").tobytes().hex()

@@ -1,6 +1,13 @@
-"""What is done to a Keras model, and asked of it, before it is converted."""
+"""Prepares a Keras model for the converter, and answers questions about it."""
+
+import functools
 
 import keras
+import numpy as np
+
+import keras_lab
+from tflite_export.graph.names import unique_names
+from tflite_export.graph.weights import Kernel
 
 __all__ = [
     "as_functional",
@@ -8,28 +15,40 @@ __all__ = [
     "compute_in_float32",
     "fixed_batch_size",
     "input_names",
-    "is_recurrent",
-    "layers_of",
+    "is_functional",
     "output_names",
-    "unique_names",
+    "trained_kernels",
 ]
 
 
-def layers_of(model: keras.Model) -> list:
-    """All layers of a model, those inside of models and wrappers included."""
-    return list(model._flatten_layers(include_self=False, recursive=True))
-
-
-def channels_first_note(model: keras.Model) -> str:
-    """A sentence on layers that TFLite may not have, or nothing."""
-    names = [
-        f"'{layer.name}'"
-        for layer in layers_of(model)
-        if getattr(layer, "data_format", None) == "channels_first"
+def trained_kernels(model: keras.Model) -> list[Kernel]:
+    """The binary kernels of a model, with their unique paths."""
+    return [
+        Kernel(
+            path,
+            np.where(weight.latent.numpy() >= 0, np.int8(1), np.int8(-1)),
+            weight.alpha.numpy().astype(np.float32),
+        )
+        for path, weight in keras_lab.binary_weights(model).items()
     ]
-    if not names:
-        return ""
-    return f" Of data_format='channels_first': {', '.join(names)}."
+
+
+def is_functional(model: keras.Model) -> bool:
+    """Whether it is a Sequential or functional model with Keras' own `call`."""
+    return isinstance(
+        model, (keras.Sequential, _functional_class())
+    ) and not any(
+        "call" in vars(cls)
+        for cls in type(model).__mro__
+        if cls.__module__.partition(".")[0] != "keras"
+    )
+
+
+@functools.cache
+def _functional_class():
+    # Keras does not export this class.
+    tensor = keras.Input(())
+    return type(keras.Model(tensor, tensor))
 
 
 def as_functional(model: keras.Model) -> keras.Model:
@@ -41,18 +60,13 @@ def as_functional(model: keras.Model) -> keras.Model:
 
 def compute_in_float32(model: keras.Model) -> None:
     """Ends mixed precision: TFLite does not compute in half precision."""
-    for layer in (model, *layers_of(model)):
+    for layer in (model, *keras_lab.walk(model).values()):
         if layer.compute_dtype != "float32":
             layer.dtype_policy = "float32"
 
 
-def is_recurrent(model: keras.Model) -> bool:
-    """Whether a model has a loop over time in it."""
-    return any(isinstance(part, keras.layers.RNN) for part in layers_of(model))
-
-
 def fixed_batch_size(model: keras.Model, batch_size: int | None) -> int | None:
-    """The batch size of the file: as asked for, or as the model needs it."""
+    """The batch size of the file: the given one, or the one the model needs."""
     fixed = {int(x.shape[0]) for x in model.inputs if x.shape[0] is not None}
     if fixed - {batch_size or min(fixed, default=0)}:
         raise ValueError(
@@ -62,9 +76,26 @@ def fixed_batch_size(model: keras.Model, batch_size: int | None) -> int | None:
         )
     if batch_size is None and fixed:
         (batch_size,) = fixed
-    if batch_size is None and is_recurrent(model):
+    if batch_size is None and _is_recurrent(model):
         batch_size = 1
     return batch_size
+
+
+def _is_recurrent(model):
+    layers = keras_lab.walk(model).values()
+    return any(isinstance(layer, keras.layers.RNN) for layer in layers)
+
+
+def channels_first_note(model: keras.Model) -> str:
+    """A sentence on layers that TFLite may not have, or nothing."""
+    names = [
+        f"'{layer.name}'"
+        for layer in keras_lab.walk(model).values()
+        if getattr(layer, "data_format", None) == "channels_first"
+    ]
+    if not names:
+        return ""
+    return f" Layers with data_format='channels_first': {', '.join(names)}."
 
 
 def input_names(model: keras.Model) -> list[str]:
@@ -81,10 +112,10 @@ def input_names(model: keras.Model) -> list[str]:
 
 
 def output_names(model: keras.Model) -> list[str]:
-    """A name for each output, in the order of `keras.tree.flatten`.
+    """A unique name for each output, in the order of `keras.tree.flatten`.
 
-    The key, of a dict of outputs; else the name of the layer. Where one name
-    would stand for several, `_1`, `_2` are appended.
+    It is the key if the outputs are a dict, else the name of the layer. `_1`,
+    `_2` are appended to names that would occur several times.
     """
     names = [
         path[-1] if path and isinstance(path[-1], str) else name
@@ -93,15 +124,3 @@ def output_names(model: keras.Model) -> list[str]:
         )
     ]
     return unique_names(names)
-
-
-def unique_names(names: list[str]) -> list[str]:
-    """The names, with a number appended to those that occurred before."""
-    unique = []
-    for name in names:
-        number, candidate = 0, name
-        while candidate in unique or (number and candidate in names):
-            number += 1
-            candidate = f"{name}_{number}"
-        unique.append(candidate)
-    return unique

@@ -1,4 +1,4 @@
-"""What an exported file holds: a table by layer, sizes, and the agreement."""
+"""What is in a file: a table of weights, sizes, and the agreement."""
 
 import dataclasses
 import json
@@ -7,25 +7,14 @@ from collections import Counter
 
 import numpy as np
 
+from tflite_export.agreement import Agreement
 from tflite_export.errors import damage_as_error
 from tflite_export.expected_ram import expected_ram
-from tflite_export.find import (
-    WEIGHTED_OPERATORS,
-    WEIGHTS_INPUT,
-    find_binary_constants,
-)
-from tflite_export.flatbuffer.model import (
-    FlatModel,
-    inputs_of,
-    name_of,
-    read_content,
-)
-from tflite_export.flatbuffer.schema import (
-    TYPES,
-    shape_of,
-)
+from tflite_export.find import find_binary_constants
+from tflite_export.flatbuffer.model import FlatModel, name_of, read_content
+from tflite_export.flatbuffer.schema import TYPES, shape_of
+from tflite_export.graph.weights import weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
-from tflite_export.validate import Agreement
 
 __all__ = ["ExportReport", "LayerRow", "inspect"]
 
@@ -35,16 +24,17 @@ class LayerRow:
     """One weight tensor of a model.
 
     Attributes:
-        layer: The Keras variable's path, or the tensor's name.
+        layer: The path of the kernel in the Keras model, or the name of the
+            tensor.
         operator: The TFLite operator that uses it.
-        kind: `"binary"` or `"float"`, or for other constants their type.
+        kind: `"binary"`, `"float"`, or the type of another constant.
         arithmetic: `"int8"` or `"float32"`.
-        weights: How many there are.
-        bits: Bits a weight on disk, scales not counted.
-        bytes: Bytes on disk, scales not counted.
-        alpha: α, or the smallest and the largest of several; `None` for a
-            weight that is not binary.
-        note: Why the arithmetic is not the format's usual one.
+        weights: The number of weights.
+        bits: Bits per weight on disk, without scales.
+        bytes: Bytes on disk, without scales.
+        alpha: α, or the smallest and the largest α. `None` if the weight is not
+            binary.
+        note: Why the arithmetic is not the usual one of the format.
     """
 
     layer: str
@@ -60,18 +50,19 @@ class LayerRow:
 
 @dataclasses.dataclass(frozen=True)
 class ExportReport:
-    """What a `.tflite` file holds. `print` it, or take `to_json()`.
+    """What is in a `.tflite` file. Print it, or call `to_json()`.
 
     Attributes:
-        format: The format; `None` for a file of another origin.
-        layers: A `LayerRow` for each weight tensor.
+        format: The format, or `None` for a file of another origin.
+        layers: A `LayerRow` per weight tensor.
         file_bytes: The size of the file.
-        float_bytes: The size that it has, or would have, with float32 weights.
-        expected_ram_bytes: An estimate of the memory that the runtime takes for
+        float_bytes: The size that the file has, or would have, with float32
+            weights.
+        expected_ram_bytes: An estimate of the memory that the runtime needs for
             weights and activations at batch size 1, with XNNPACK.
-        operators: How many operators there are of each name.
-        agreement: How far the outputs are from those of Keras; `None` where
-            that was not compared.
+        operators: The number of operators by name.
+        agreement: How far the outputs are from those of Keras, or `None` if
+            they were not compared.
         not_packed: The paths of binary kernels that are stored as float32.
     """
 
@@ -120,12 +111,15 @@ class ExportReport:
 
 
 def inspect(path) -> ExportReport:
-    """The table of a `.tflite` file, of this package or of another origin.
+    """Reports what is in a `.tflite` file, written by anyone.
 
-    The file is read, not run.
+    The file is read but not run.
 
     Args:
-        path: The file's path, or its content as bytes.
+        path: The path of the file, or its content as bytes.
+
+    Returns:
+        An `ExportReport`.
     """
     content = read_content(path)
     with damage_as_error("TFLite model"):
@@ -137,7 +131,13 @@ def describe(
     format: str | None = None,
     agreement: Agreement | None = None,
 ) -> ExportReport:
-    """The report on a file's content, of a format that it may not name."""
+    """The report on a file, given its bytes.
+
+    Args:
+        content: The bytes.
+        format: The format, which a file of format `"float"` does not name.
+        agreement: The comparison with Keras.
+    """
     model = FlatModel(content)
     metadata = read_metadata(model)
     rows, described, float_bytes, not_packed = [], set(), None, []
@@ -188,24 +188,22 @@ def _binary_rows(model, metadata):
 
 
 def _other_rows(model, described):
-    """The constant weights that the metadata does not describe."""
+    """The constant weights that the metadata do not describe."""
     binary = {
         (constant.subgraph, constant.tensor): constant
         for constant in find_binary_constants(model)
     }
     rows = {}
-    for number, subgraph in enumerate(model.subgraphs):
-        for operator in subgraph.operators:
-            inputs = inputs_of(operator)
+    for place, operator in weight_uses(model):
+        subgraph, number = place
+        tensor = model.subgraphs[subgraph].tensors[number]
+        if (
+            place not in described
+            and place not in rows
+            and model.is_constant(tensor)
+        ):
             name = model.operator_name(operator)
-            if name not in WEIGHTED_OPERATORS or len(inputs) < 2:
-                continue
-            place = number, inputs[WEIGHTS_INPUT]
-            if place[1] < 0 or place in described or place in rows:
-                continue
-            tensor = subgraph.tensors[place[1]]
-            if model.is_constant(tensor):
-                rows[place] = _row(model, tensor, name, binary.get(place))
+            rows[place] = _row(model, tensor, name, binary.get(place))
     return list(rows.values())
 
 
@@ -299,7 +297,7 @@ def _noise(snr_db):
 
 
 def _share(size, whole):
-    """A small file may be larger than its float one: it has the tables."""
+    """A small network may take more bytes than in float: there are tables."""
     if size > whole:
         return f"{size / whole:.1f} times"
     return f"1/{whole / size:.1f} of"

@@ -1,181 +1,132 @@
-"""Runs a `.tflite` model in the stock interpreter, and compares outputs."""
+"""Compares models before a file is written: Keras, rebuilt, and exported."""
 
-import dataclasses
-import warnings
-
+import keras
 import numpy as np
 
-from tflite_export.flatbuffer.model import FlatModel, read_content
+from tflite_export.agreement import Agreement, compare
+from tflite_export.errors import ConversionError, ValidationError
+from tflite_export.formats import Format
+from tflite_export.interpreter import MOST_SAMPLES, interpreter_class, run
+from tflite_export.prepare import (
+    as_functional,
+    channels_first_note,
+    input_names,
+    output_names,
+)
 
-__all__ = [
-    "MOST_SAMPLES",
-    "Agreement",
-    "agreement",
-    "interpreter_class",
-    "make_interpreter",
-    "run",
-]
+__all__ = ["check_rebuilt", "expected_outputs", "predict", "validate"]
 
-# Run at a time, where the batch size is open.
-MOST_SAMPLES = 256
-# A difference as small as this is none. The scale of a quantized tensor must be
-# positive, also where its weights are zero.
-NEGLIGIBLE = 1e-20
+# The largest ‖y' − y‖ / ‖y‖. Float arithmetic differs in the order of sums,
+# int8 arithmetic rounds the inputs of each layer to 8 bits.
+FLOAT_TOLERANCE, INT8_TOLERANCE = 1e-3, 0.1
+# On how many samples the rebuilt model is compared with the given one, and how
+# large the relative difference may be: in half precision it is not zero.
+FEW_SAMPLES, MOST_DIFFERENCE = 8, 0.05
 
 
-@dataclasses.dataclass(frozen=True)
-class Agreement:
-    """How far an exported model's outputs are from those of Keras.
+def check_rebuilt(model: keras.Model, rebuilt: keras.Model, inputs) -> None:
+    """Raises ConversionError if a rebuilt model computes something else."""
+    few = {name: x[:FEW_SAMPLES] for name, x in inputs.items()}
+    given = predict(as_functional(model), few)
+    for y, other in zip(given.values(), predict(rebuilt, few).values()):
+        y, other = y.astype("float64"), other.astype("float64")
+        difference, size = np.linalg.norm(other - y), np.linalg.norm(y)
+        if difference > MOST_DIFFERENCE * size:
+            raise ConversionError(
+                f"Model '{model.name}' computes something else when it is "
+                "rebuilt from its layers: one of them has a state that is "
+                "neither in its config nor in its weights."
+            )
 
-    Attributes:
-        runtime: The interpreter that was used.
-        samples: How many inputs were compared.
-        data: `"given"` or `"random"`.
-        max_error: The largest difference, relative to the largest output.
-        mean_error: The mean difference, relative to the largest output.
-        relative_error: ‖y' − y‖ / ‖y‖.
-        snr_db: Signal-to-noise ratio in decibels; infinite where equal.
-            Of several outputs, these four are those of the worst.
-        equal_predictions: The share of samples with the same largest output,
-            for a model with one output of several classes; else `None`.
+
+def expected_outputs(model: keras.Model, inputs: dict, origin: str) -> dict:
+    """The outputs of a model. Raises ValidationError if one is not finite."""
+    expected = predict(model, inputs)
+    if not all(np.all(np.isfinite(y)) for y in expected.values()):
+        raise ValidationError(
+            f"Model '{model.name}' itself has a NaN or an infinite number in "
+            f"its outputs, for {origin} inputs."
+        )
+    return expected
+
+
+def validate(
+    content: bytes,
+    inputs: dict,
+    expected: dict,
+    origin: str,
+    format: Format,
+    tolerance: float | None,
+) -> Agreement:
+    """Runs a file and compares its outputs with the expected ones.
+
+    Raises ValidationError if the runtime cannot run the file, if an output is
+    not finite, or if the relative error is larger than the tolerance.
+
+    Args:
+        content: The bytes of the file.
+        inputs: The samples, by the names of the inputs.
+        expected: The outputs of Keras, by name.
+        origin: `"given"` or `"random"`.
+        format: The format of the file.
+        tolerance: The largest relative error, or `None` for the default of the
+            format.
     """
+    _, runtime = interpreter_class()
+    try:
+        actual = run(content, inputs)
+    except (RuntimeError, ValueError) as error:
+        raise ValidationError(
+            f"The runtime {runtime} cannot run the exported model: {error}"
+        ) from error
+    if not all(np.all(np.isfinite(y)) for y in actual.values()):
+        raise ValidationError(
+            "The exported model has a NaN or an infinite number in its "
+            f"outputs, in {runtime}, for {origin} inputs."
+        )
+    agreement = compare(expected, actual, runtime, origin)
+    _check_agreement(agreement, format, tolerance)
+    return agreement
 
-    runtime: str
-    samples: int
-    data: str
-    max_error: float
-    mean_error: float
-    relative_error: float
-    snr_db: float
-    equal_predictions: float | None
 
-
-def interpreter_class(runtime: str | None = None):
-    """The interpreter and its name: LiteRT's, or where absent TensorFlow's."""
-    if runtime in (None, "litert"):
-        try:
-            from ai_edge_litert import interpreter
-
-            return interpreter, "ai_edge_litert"
-        except ImportError:
-            if runtime is not None:
-                raise
+def predict(model: keras.Model, inputs: dict) -> dict:
+    """The outputs of a functional model by name."""
     import tensorflow as tf
 
-    return tf.lite, "tf.lite"
-
-
-def make_interpreter(
-    content: bytes, runtime: str | None = None, xnnpack=True, threads=1
-):
-    """An interpreter of a model, its tensors not yet allocated.
-
-    Args:
-        content: The bytes of a `.tflite` file.
-        runtime: `"litert"`, `"tf"`, or `None` for the first that is installed.
-        xnnpack: Whether to use XNNPACK, as the runtime does by default.
-        threads: The number of threads.
-    """
-    module, _ = interpreter_class(runtime)
-    kinds = getattr(module, "OpResolverType", None)
-    if kinds is None:
-        kinds = module.experimental.OpResolverType
-    kind = "AUTO" if xnnpack else "BUILTIN_WITHOUT_DEFAULT_DELEGATES"
-    with warnings.catch_warnings():
-        # tf.lite says that it is deprecated: that is why it is the fallback.
-        warnings.simplefilter("ignore")
-        return module.Interpreter(
-            model_content=content,
-            num_threads=threads,
-            experimental_op_resolver_type=getattr(kinds, kind),
-        )
-
-
-def run(path, inputs, **options) -> dict:
-    """The outputs of a model by name, from the stock interpreter.
-
-    It is run batch by batch, the last one filled up with zeros.
-
-    Args:
-        path: The path of a `.tflite` file, or its content as bytes.
-        inputs: The samples: an array for each input by name, or an array for a
-            model of one input.
-        **options: As in `make_interpreter`.
-    """
-    content = read_content(path)
-    input_tensors, output_tensors = FlatModel(content).signature()
-    if not isinstance(inputs, dict):
-        inputs = {name: inputs for name in input_tensors}
-    interpreter = make_interpreter(content, **options)
-    samples = len(next(iter(inputs.values())))
-    step = min(samples, MOST_SAMPLES)
-    for detail in interpreter.get_input_details():
-        if detail["shape_signature"][0] > 0:
-            step = int(detail["shape"][0])
-    for name, value in inputs.items():
-        interpreter.resize_tensor_input(
-            input_tensors[name], (step, *value.shape[1:])
-        )
-    interpreter.allocate_tensors()
     batches = []
-    for start in range(0, samples, step):
-        for name, value in inputs.items():
-            batch = value[start : start + step]
-            padding = [(0, step - len(batch))] + [(0, 0)] * (batch.ndim - 1)
-            interpreter.set_tensor(input_tensors[name], np.pad(batch, padding))
-        interpreter.invoke()
-        batches.append(
-            {
-                name: interpreter.get_tensor(index)
-                for name, index in output_tensors.items()
-            }
-        )
+    for start in range(0, len(next(iter(inputs.values()))), MOST_SAMPLES):
+        batch = [
+            inputs[name][start : start + MOST_SAMPLES]
+            for name in input_names(model)
+        ]
+        batch = keras.tree.pack_sequence_as(model.input, batch)
+        try:
+            outputs = model(batch, training=False)
+        except tf.errors.OpError as error:
+            raise ConversionError(
+                f"TensorFlow cannot run model '{model.name}' on this machine."
+                f"{channels_first_note(model)} {error}"
+            ) from error
+        batches.append(keras.tree.flatten(outputs))
     return {
-        name: np.concatenate([batch[name] for batch in batches])[:samples]
-        for name in output_tensors
+        name: np.concatenate([np.asarray(part) for part in parts])
+        for name, parts in zip(output_names(model), zip(*batches))
     }
 
 
-def agreement(
-    expected: dict, actual: dict, runtime: str, data: str
-) -> Agreement:
-    """Compares outputs by name."""
-    pairs = [
-        (np.asarray(y, np.float64), np.asarray(actual[name], np.float64))
-        for name, y in expected.items()
-    ]
-    largest = max(np.abs(y).max(initial=0) for y, _ in pairs) or 1.0
-    max_error, mean_error, relative = np.max(
-        [_errors(y, z, largest) for y, z in pairs], axis=0
+def _check_agreement(agreement, format, tolerance):
+    if tolerance is None:
+        tolerance = FLOAT_TOLERANCE if format.is_exact else INT8_TOLERANCE
+    if agreement.relative_error <= tolerance:
+        return
+    advice = "Check it on real inputs with `validation_data`, or "
+    if format.is_exact:
+        advice += "accept the error with a larger `tolerance`"
+    else:
+        advice += "choose the format 'packed_float'"
+    raise ValidationError(
+        f"The exported model disagrees with Keras on {agreement.samples} "
+        f"{agreement.data} inputs: the relative error is "
+        f"{agreement.relative_error:.3g}, the tolerance {tolerance:g}. "
+        f"{advice}. Received: format='{format}'"
     )
-    equal = None
-    if len(pairs) == 1 and pairs[0][0].ndim == 2 and pairs[0][0].shape[1] > 1:
-        y, z = pairs[0]
-        equal = float(np.mean(y.argmax(axis=1) == z.argmax(axis=1)))
-    return Agreement(
-        runtime=runtime,
-        samples=len(pairs[0][0]),
-        data=data,
-        max_error=float(max_error),
-        mean_error=float(mean_error),
-        relative_error=float(relative),
-        snr_db=float(-20 * np.log10(relative)) if relative else float("inf"),
-        equal_predictions=equal,
-    )
-
-
-def _errors(y, z, largest):
-    """Largest, mean and relative error of one output.
-
-    Args:
-        y: What it should be.
-        z: What it is.
-        largest: The largest number of all outputs; the scale of one that
-            should be zero.
-    """
-    errors = np.abs(z - y)
-    errors[errors < NEGLIGIBLE] = 0
-    scale = np.abs(y).max(initial=0) or largest
-    signal = np.linalg.norm(y) or largest
-    noise = np.linalg.norm(errors)
-    return errors.max(initial=0) / scale, errors.mean() / scale, noise / signal

@@ -1,7 +1,6 @@
-"""Measured against what users would pick instead.
+"""The libraries that keras_lab is compared with.
 
-`environments.py` gives each peer a Python environment of its own. The module of
-a peer's name is a worker that runs in it, and knows that peer's interface; it
-is called by the three programs `train_step.py`, `accuracy.py` and `files.py`,
-which never import a peer.
+`environments.py` gives each of them a Python environment. The module of a
+library's name is the worker that runs in it and the only place that knows its
+API; the measurements never import a peer.
 """

@@ -1,23 +1,17 @@
-"""ai-edge-quantizer: int4 and int2 weights, dynamic range: a worker."""
+"""ai-edge-quantizer: int4 and int2 weights, dynamic range."""
 
 from pathlib import Path
 
 from ai_edge_quantizer import qtyping, quantizer
 
-from benchmarks.peers import shared
-from benchmarks.workers import Cannot, serve
+from benchmarks.worker import Cannot
 
+PACKAGES = ("ai-edge-quantizer", "ai-edge-litert")
 BITS = {"int4": 4, "int2": 2}
 
 
 def export(format, source, folder):
-    """Quantizes the weights of a float32 file.
-
-    Args:
-        format: A key of `BITS`.
-        source: The float32 file.
-        folder: Where to write.
-    """
+    """Quantizes the weights of `source`, a float32 file."""
     model = quantizer.Quantizer(source)
     model.add_dynamic_config(
         ".*", qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=BITS[format]
@@ -26,12 +20,4 @@ def export(format, source, folder):
     model.quantize().export_model(str(path), overwrite=True)
     if path.stat().st_size > 0.9 * Path(source).stat().st_size:
         raise Cannot("quantizes no kernel")
-    return {format: str(path)}
-
-
-def main():
-    serve(shared.versions_of("ai-edge-quantizer", "ai-edge-litert"), export)
-
-
-if __name__ == "__main__":
-    main()
+    return {format: {"path": str(path)}}

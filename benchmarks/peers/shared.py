@@ -1,26 +1,15 @@
-"""What the workers of the peers share. Runs in every environment."""
+"""What the workers of the peers share. It runs in every environment."""
 
-import importlib.metadata
 import time
 
 import numpy as np
 
-from benchmarks import stepping
+from benchmarks.networks import SEED
 
-__all__ = [
-    "Steps",
-    "as_if_trained",
-    "errors",
-    "load",
-    "percent_wrong",
-    "to_tflite",
-    "train",
-    "versions_of",
-]
-
+# As in the paper: rows of pixels, and images.
+BATCH, IMAGE_BATCH = 100, 50
 EVALUATION_BATCH = 500
-# What training makes of the biases and batch norms of a fresh network: mean and
-# standard deviation.
+# Mean and standard deviation of biases and batch norms after training.
 TRAINED = {
     "gamma": (1.0, 0.1),
     "moving_variance": (1.0, 0.1),
@@ -30,83 +19,81 @@ TRAINED = {
 }
 
 
-def versions_of(*packages):
-    """The function `versions` of a worker."""
+def stepper(model, optimizer, jit_compile: bool, count: int):
+    """Returns a function that takes `count` training steps on random numbers.
 
-    def versions():
-        return {name: importlib.metadata.version(name) for name in packages}
+    The model is one of Keras 3 or `tf_keras` with ten outputs.
+    """
+    import tensorflow as tf
 
-    return versions
+    model.compile(optimizer, "squared_hinge", jit_compile=jit_compile)
+    rng = np.random.default_rng(SEED)
+    batch = BATCH if len(model.input_shape) == 2 else IMAGE_BATCH
+    x = rng.normal(size=(batch, *model.input_shape[1:])).astype("float32")
+    y = np.where(rng.integers(0, 10, (batch, 1)) == np.arange(10), 1.0, -1.0)
+    data = iter(tf.data.Dataset.from_tensors((x, y)).repeat())
+    optimizer.build(model.trainable_variables)
+    model.make_train_function()
+    step = model.train_function
+
+    def run():
+        for _ in range(count):
+            step(data)
+
+    return run
+
+
+def steps(make):
+    """Returns the functions `prepare` and `step` of a worker.
+
+    `make` is a function of a list of layers and the name of a method. It
+    returns a model and an optimizer.
+    """
+    runs = {}
+
+    def prepare(method, network, jit_compile, count):
+        """Builds a model and takes steps. Returns the optimizer's bytes."""
+        model, optimizer = make(network, method)
+        runs[method] = stepper(model, optimizer, jit_compile, count)
+        runs[method]()
+        return sum(v.numpy().nbytes for v in optimizer.variables)
+
+    def step(method):
+        """Takes some steps."""
+        runs[method]()
+
+    return prepare, step
 
 
 def as_if_trained(model):
-    """The model, its biases and batch norms no longer all zeros and ones.
+    """Gives biases and batch norms random values.
 
-    Those would be stored once, and are nothing to a compressor.
+    Those of a new network are all zeros and ones, which a file stores once and
+    which a compressor makes disappear.
     """
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(SEED)
     for weight in model.weights:
         # In tf_keras "dense/bias:0", in Keras "bias".
         name = weight.name.rpartition("/")[2].partition(":")[0]
         if name in TRAINED:
-            mean, deviation = TRAINED[name]
-            weight.assign(rng.normal(mean, deviation, weight.shape))
+            weight.assign(rng.normal(*TRAINED[name], weight.shape))
     return model
 
 
-class Steps:
-    """Training steps of several models, one at a time.
-
-    Args:
-        make: A function of a list of layers and the name of a method, which
-            gives a model and an optimizer.
-    """
-
-    def __init__(self, make):
-        self.make, self.runs = make, {}
-
-    def prepare(self, method, network, jit_compile, steps):
-        """Builds a model, and takes its first steps."""
-        model, optimizer = self.make(network, method)
-        run = stepping.stepper(model, optimizer, jit_compile, steps)
-        run()
-        self.runs[method] = run
-
-    def step(self, method):
-        """Takes some steps."""
-        self.runs[method]()
-
-    def forget(self):
-        """Drops all models."""
-        self.runs.clear()
-
-    @property
-    def functions(self):
-        return self.prepare, self.step, self.forget
-
-
 def train(model, data, rates, seed, batch, first_epoch=1):
-    """Trains, and returns the numbers of each epoch.
+    """Trains a compiled model and returns the numbers of each epoch.
 
-    Args:
-        model: Compiled.
-        data: A dict with `train_x`, `train_y` and the like, for the parts
-            `train`, `validation` and `test`; and `targets`, what the loss
-            wants of `train_y`.
-        rates: The learning rate of each epoch.
-        seed: Of the order of the examples.
-        batch: Examples a step.
-        first_epoch: The number of the first epoch.
+    `data` is what `load` returns, `rates` has the learning rate of each epoch,
+    and `seed` decides the order of the examples.
     """
     history = []
     for epoch, rate in enumerate(rates, start=first_epoch):
         began = time.monotonic()
         model.optimizer.learning_rate = rate
-        order = np.random.default_rng([seed, epoch]).permutation(
-            len(data["train_y"])
-        )
-        # A last batch that is not full is left out.
-        order = order[: len(order) // batch * batch]
+        count = len(data["train_y"])
+        order = np.random.default_rng([seed, epoch]).permutation(count)
+        # The last batch is left out if it is not full.
+        order = order[: count // batch * batch]
         model.fit(
             data["train_x"][order],
             data["targets"][order],
@@ -115,51 +102,40 @@ def train(model, data, rates, seed, batch, first_epoch=1):
             verbose=0,
         )
         seconds = round(time.monotonic() - began, 1)
-        history.append(
-            {
-                "epoch": epoch,
-                "learning_rate": rate,
-                **errors(model, data),
-                "seconds": seconds,
-            }
-        )
+        row = {"epoch": epoch, "learning_rate": rate, "seconds": seconds}
+        history.append({**row, **errors(model, data)})
     return history
 
 
 def errors(model, data):
-    """Validation and test error in percent."""
-    return {
-        f"{part}_error": percent_wrong(
-            model.predict(
-                data[f"{part}_x"], batch_size=EVALUATION_BATCH, verbose=0
-            ),
-            data[f"{part}_y"],
-        )
-        for part in ("validation", "test")
-    }
+    """Returns validation and test error in percent."""
+
+    def error(part):
+        x, y = data[f"{part}_x"], data[f"{part}_y"]
+        scores = model.predict(x, batch_size=EVALUATION_BATCH, verbose=0)
+        return percent_wrong(scores, y)
+
+    return {f"{part}_error": error(part) for part in ("validation", "test")}
 
 
 def percent_wrong(scores, labels):
-    """How many of a hundred examples are classified wrongly."""
+    """Returns the error rate in percent."""
     return float(100 * np.mean(np.argmax(scores, axis=-1) != labels))
 
 
 def load(path):
-    """The data that the program wrote, with the targets of an SVM."""
+    """Returns the arrays that `accuracy.py` wrote, and targets of ±1."""
     with np.load(path) as file:
         data = dict(file)
-    labels = data["train_y"]
-    data["targets"] = 2 * np.eye(10, dtype="float32")[labels] - 1
+    data["targets"] = 2 * np.eye(10, dtype="float32")[data["train_y"]] - 1
     return data
 
 
 def to_tflite(model, weights=None, batch=1):
-    """The model as TensorFlow's own converter writes it.
+    """Returns the file that TensorFlow's converter makes of a model.
 
-    Args:
-        model: Of Keras 3 or `tf_keras`, with one input.
-        weights: `"float16"`, or `"int8"` for dynamic range; float32 if `None`.
-        batch: A fixed batch size: a loop over time needs one.
+    `weights` is `"float16"`, `"int8"` for dynamic range, or `None` for float32.
+    The batch size is fixed, because a loop over time needs that.
     """
     import tensorflow as tf
 

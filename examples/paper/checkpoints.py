@@ -1,9 +1,13 @@
-"""The two files of a run, and how it goes on from them.
+"""The two files of a run, and how a run continues from them.
 
 The result is a JSON file for people and for `report.py`. The checkpoint beside
 it holds every variable of the model and its optimizer, and the same result, so
 that the two cannot disagree. Each is written as a whole or not at all.
 """
+
+# `keras.callbacks.BackupAndRestore` is not used: it belongs to one call of
+# `fit`, deletes its backup at the end, so that a finished run cannot be made
+# longer, and stores the weights apart from the numbers that belong to them.
 
 import contextlib
 import json
@@ -11,68 +15,66 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import filelock
 import keras
 import numpy as np
 
-from examples.locks import InUse, locked
-from examples.records import write_json
+from examples.environment import write_json
 from keras_lab.files import replacing
 
 
 class RunError(Exception):
-    """A run cannot start: what is there does not fit."""
+    """A run cannot start, because of the files that are there."""
 
 
 class Finished(RunError):
-    """The result of a run is there."""
+    """The result of a run is there already."""
 
 
 @contextlib.contextmanager
 def kept(path: Path) -> Iterator[None]:
-    """Keeps a result to this process as long as the context lasts.
+    """Keeps other processes away from a result.
 
-    Raises:
-        RunError: If another process has it, or if it cannot be written.
+    Raises RunError if another process works on it, or if it cannot be written.
     """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked(path))
-        except InUse as error:
-            raise RunError(f"{error} Wait for it.") from None
-        except OSError as error:
-            raise RunError(f"{path} cannot be written: {error}") from error
+    lock = filelock.FileLock(path.with_name(f".{path.name}.lock"))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+    except filelock.Timeout:
+        raise RunError(
+            f"Another process works on {path}. Wait for it, or stop it."
+        ) from None
+    except OSError as error:
+        raise RunError(f"{path} cannot be written: {error}") from error
+    try:
         yield
+    finally:
+        lock.release()
 
 
-def previous(
-    path: Path,
-    configuration: dict,
-    epochs: int,
-    option: str = "--results-dir",
-) -> dict | None:
-    """The result to go on from, or `None` if there is nothing yet.
+def previous(path: Path, configuration: dict, epochs: int) -> dict | None:
+    """The result that a run continues, or `None` if there is none.
 
     Args:
-        path: Of the result.
+        path: The path of the result.
         configuration: What the result must have been made with.
-        epochs: How many are wanted.
-        option: By which the program names the folder of results.
+        epochs: The number of epochs at the end of the run.
 
     Raises:
-        Finished: If they are done.
+        Finished: If the epochs are done.
         RunError: If the result cannot be continued.
     """
     checkpoint = _checkpoint(path)
-    anew = f"delete {path.name} and {checkpoint.name} to start anew"
-    elsewhere = f"For another run name another --seed or {option}"
+    elsewhere = "For another run choose another --seed or --results-dir"
 
     def check(result):
         for name, value in configuration.items():
             if result.get(name) != value:
                 raise RunError(
                     f"{path} was made with {name}={result.get(name)!r}, not "
-                    f"{value!r}. For another run name another {option}, or "
-                    f"{anew}."
+                    f"{value!r}. {elsewhere}, or delete {path.name} and "
+                    f"{checkpoint.name} to start again."
                 )
 
     def check_unfinished(result):
@@ -91,30 +93,30 @@ def previous(
         if written is None:
             return None
         raise RunError(
-            f"{path} has {written['epochs_done']} of {epochs} epochs, but its "
-            f"checkpoint {checkpoint.name} is not there: it cannot be "
-            f"continued. {elsewhere}, or delete {path.name} to start anew."
+            f"{path} has {written['epochs_done']} of {epochs} epochs, and it "
+            f"cannot be continued without {checkpoint.name}. {elsewhere}, or "
+            f"delete {path.name} to start again."
         )
-    saved = _read_checkpoint(checkpoint)
+    with _opened(checkpoint) as arrays:
+        saved = json.loads(arrays["result"].item())
     if written is None or written["epochs_done"] < saved["epochs_done"]:
-        # The last session ended between the two files.
+        # The last session ended after it wrote the first of the two files.
         check(saved)
         _write_result(path, saved)
         check_unfinished(saved)
         return saved
     if written.get("history") != saved["history"]:
         raise RunError(
-            f"{path} and {checkpoint.name} are not of the same run: it cannot "
-            f"be continued. {elsewhere}, or {anew}."
+            f"{path} and {checkpoint.name} belong to different runs and cannot "
+            f"be continued. {elsewhere}, or delete both to start again."
         )
     return {**saved, **written}
 
 
 def save(path: Path, model: keras.Model, result: dict) -> None:
-    """Writes the checkpoint and the result.
+    """Writes the checkpoint, then the result.
 
-    Raises:
-        RunError: If they cannot be written.
+    Raises RunError if they cannot be written.
     """
     checkpoint = _checkpoint(path)
     arrays = {str(n): v.numpy() for n, v in enumerate(_variables(model))}
@@ -128,15 +130,15 @@ def save(path: Path, model: keras.Model, result: dict) -> None:
 
 
 def restore(path: Path, model: keras.Model) -> None:
-    """Gives a model and its optimizer the checkpoint's variables."""
+    """Gives a model and its optimizer the variables of the checkpoint."""
     checkpoint = _checkpoint(path)
-    arrays = _read_arrays(checkpoint)
-    del arrays["result"]
+    with _opened(checkpoint) as file:
+        arrays = {name: file[name] for name in file.files if name != "result"}
     variables = _variables(model)
     if len(arrays) != len(variables):
         raise RunError(
-            f"{checkpoint} holds {len(arrays)} variables, not the "
-            f"{len(variables)} of this network and its optimizer."
+            f"{checkpoint} holds {len(arrays)} variables, and this network and "
+            f"its optimizer have {len(variables)}."
         )
     for number, variable in enumerate(variables):
         array = arrays[str(number)]
@@ -152,6 +154,10 @@ def _checkpoint(path):
     return path.with_suffix(".checkpoint.npz")
 
 
+def _variables(model):
+    return [*model.variables, *model.optimizer.variables]
+
+
 def _write_result(path, result):
     with _writing(path):
         write_json(path, result)
@@ -163,8 +169,8 @@ def _writing(path):
         yield
     except OSError as error:
         raise RunError(
-            f"{path} cannot be written: {error}. The same command goes on from "
-            "the last epoch that was kept, if there is one."
+            f"{path} cannot be written: {error}. The same command continues "
+            "from the last epoch that was saved."
         ) from error
 
 
@@ -177,23 +183,11 @@ def _read_result(path):
         raise RunError(f"{path} cannot be read: {error}") from error
     except (ValueError, TypeError, KeyError) as error:
         raise RunError(
-            f"{path} is not a result ({type(error).__name__}: {error}). "
-            "Delete it: the run then goes on from its checkpoint, or starts "
-            "anew where there is none."
+            f"{path} is not a result ({type(error).__name__}: {error}). Delete "
+            "it: the run then continues from its checkpoint, or starts again "
+            "if there is none."
         ) from error
     return result
-
-
-def _read_checkpoint(checkpoint):
-    """The result that a checkpoint holds."""
-    with _opened(checkpoint) as arrays:
-        return json.loads(arrays["result"].item())
-
-
-def _read_arrays(checkpoint):
-    """All arrays of a checkpoint by name."""
-    with _opened(checkpoint) as arrays:
-        return {name: arrays[name] for name in arrays.files}
 
 
 @contextlib.contextmanager
@@ -203,12 +197,8 @@ def _opened(checkpoint):
             yield arrays
     except (OSError, MemoryError) as error:
         raise RunError(f"{checkpoint} cannot be read: {error}") from error
-    except Exception as error:  # A broken archive can raise anything.
+    except Exception as error:  # A damaged archive can raise anything.
         raise RunError(
             f"{checkpoint} cannot be read ({type(error).__name__}: {error}). "
-            "Delete it and the result to start anew."
+            "Delete it and the result to start again."
         ) from error
-
-
-def _variables(model):
-    return [*model.variables, *model.optimizer.variables]

@@ -1,18 +1,18 @@
 """The paper's networks.
 
-Order within a block as in the authors' code: convolution, pooling, batch norm,
-activation. Where activations are binarized there is no ReLU: the next layer
-takes the sign of what batch norm gives it. The first layer sees the images as
-they are; all kernels are binarized, those of the first and the last layer too.
+The order within a block is that of the authors' code: convolution, pooling,
+batch norm, activation. Networks with binary activations have no ReLU: the next
+layer takes the sign of what batch norm returns. The first layer sees the images
+as they are. All kernels are binarized, also in the first and the last layer.
 """
 
 import dataclasses
+import functools
 
 import keras
 from keras import ops
 
 import keras_lab
-from examples import char_lstm
 from examples.paper.schemes import Scheme
 
 
@@ -22,9 +22,9 @@ class Parts:
 
     Args:
         scheme: What is binarized, and how.
-        follow: `"paper"` or `"code"`: whose initialization and batch norm,
-            where the paper and the authors' code differ.
-        batch_norm: Whether to normalize at all. If not, layers have a bias.
+        follow: `"paper"` or `"code"`: which of them decides where the paper and
+            the authors' code differ.
+        batch_norm: Whether there is batch norm. If not, layers have a bias.
     """
 
     scheme: Scheme
@@ -42,7 +42,7 @@ class Parts:
         return [layer]
 
     def _kernel(self, first):
-        # Half the usual limit, and for binary networks only.
+        # The authors' code halves Glorot's limit, only for binary networks.
         half = self.follow == "code" and self.scheme.kernel_quantizer
         return {
             "kernel_quantizer": self.scheme.kernel_quantizer,
@@ -58,8 +58,8 @@ class Parts:
             return []
         if self.follow == "code":
             return [StdBatchNormalization()]
-        # The paper gives no numbers. Momentum is the authors'; epsilon is small
-        # against the variances here, as theirs is.
+        # The paper gives no numbers. The momentum is the authors'; epsilon is
+        # small compared with the variances here, as theirs is.
         return [keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-5)]
 
     def activate(self):
@@ -96,35 +96,52 @@ def vgg(parts: Parts, classes: int, width: int) -> keras.Model:
 
 
 def character_lstm(parts: Parts, classes: int, cells: int) -> keras.Model:
-    """The model of `examples/char_lstm.py`.
+    """One LSTM layer and a softmax over the next byte.
 
-    Where activations are binarized it is the hidden state, as it enters the
-    recurrent product; in the authors' code it is the cell's output,
-    h = σ(o)·sign(c). Their softmax layer starts from other weights, too, and
-    only binary weights are clipped; the paper clips all.
+    The LSTM looks up the rows of its kernel, so no one-hot vector is formed.
+    The softmax layer has full precision, as in the authors' code.
+
+    For binary activations the paper binarizes the hidden state, where it enters
+    the recurrent product. The authors' code computes h = σ(o)·sign(c) instead,
+    starts the softmax layer from other weights, and clips only binary weights;
+    the paper clips all of them.
     """
     code, sign = parts.follow == "code", parts.scheme.input_quantizer
-    model = char_lstm.character_lstm(
-        classes,
-        cells,
-        parts.scheme.kernel_quantizer,
-        input_quantizer=None if code else sign,
-        activation="sign" if code and sign else "tanh",
-        clip=None if code else 1.0,
-    )
-    if code:
-        kernel = model.get_layer("softmax").kernel
-        normal = keras.initializers.RandomNormal(stddev=0.01)
-        kernel.assign(normal(kernel.shape))
-    return model
+    clip = None if code else keras_lab.constraints.WeightClip(1.0)
+    clipped = {"kernel_constraint": clip, "recurrent_constraint": clip}
+    uniform = functools.partial(keras.initializers.RandomUniform, -0.08, 0.08)
+    normal = functools.partial(keras.initializers.RandomNormal, stddev=0.01)
+    layers = [
+        keras.Input((None,), dtype="uint8"),
+        keras.layers.Reshape((-1, 1)),
+        keras_lab.BinaryLSTM(
+            cells,
+            "sign" if code and sign else "tanh",
+            kernel_quantizer=parts.scheme.kernel_quantizer,
+            input_quantizer=None if code else sign,
+            one_hot=classes,
+            return_sequences=True,
+            kernel_initializer=uniform(),
+            recurrent_initializer=uniform(),
+            **clipped if clip else {},
+            name="lstm",
+        ),
+        keras.layers.Dense(
+            classes,
+            kernel_initializer=normal() if code else uniform(),
+            kernel_constraint=clip,
+            name="softmax",
+        ),
+    ]
+    return keras.Sequential(layers, name="character_lstm")
 
 
 @keras.saving.register_keras_serializable(package="keras_lab_paper")
 class StdBatchNormalization(keras.layers.Layer):
-    """Batch norm as in the authors' code.
+    """Batch norm as in the authors' code: γ (x − μ) / (σ + ε) + β.
 
-    γ (x − μ) / (σ + ε) + β: epsilon is added to the standard deviation, and
-    the running averages are of mean and standard deviation.
+    Epsilon is added to the standard deviation, and the running averages are
+    those of the mean and the standard deviation.
     """
 
     def __init__(self, momentum=0.9, epsilon=1e-4, **kwargs):
@@ -148,10 +165,9 @@ class StdBatchNormalization(keras.layers.Layer):
         if training:
             axes = list(range(len(inputs.shape) - 1))
             mean, variance = ops.moments(inputs, axes)
-            std = ops.sqrt(variance + 1e-12)  # √ has no gradient at 0.
-            for moving, now in (
-                (self.moving_mean, mean),
-                (self.moving_std, std),
+            std = ops.sqrt(variance + 1e-12)  # √ has no gradient at 0
+            for moving, now in zip(
+                (self.moving_mean, self.moving_std), (mean, std)
             ):
                 moving.assign(
                     self.momentum * moving + (1 - self.momentum) * now

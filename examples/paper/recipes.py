@@ -1,20 +1,21 @@
 """The paper's experiments as data: network, rates, schedule, epochs, batch.
 
-From Section 4 of the paper. Epochs count from 1. The paper does not give the
-learning rate of its full-precision networks: they use that of the networks with
-binary weights here.
+They follow Section 4 of the paper. Epochs count from 1. The paper does not give
+the learning rate of its full-precision networks; here they have that of the
+networks with binary weights.
 """
 
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import keras
 import numpy as np
 
 from examples.paper import data as datasets
 from examples.paper import networks
-from examples.paper.schemes import Scheme
+from examples.paper.schemes import SCHEMES, Scheme
 from keras_lab import LABAdam
 
 FOLLOW = ("paper", "code")
@@ -28,7 +29,7 @@ class Task:
     Args:
         loss: As in `compile`.
         metrics: As in `compile`.
-        targets: Makes what the loss wants of the data set's `y`.
+        targets: Turns the data set's `y` into the targets of the loss.
         measure: What the tables show: `"error"` in percent, or `"loss"`.
     """
 
@@ -39,15 +40,14 @@ class Task:
 
 
 def one_against_all(labels: np.ndarray) -> np.ndarray:
-    """+1 for the class, −1 for the others: what an SVM is trained on."""
+    """+1 for the class, −1 for the others: the targets of an SVM."""
     return 2 * np.eye(10, dtype=np.float32)[labels] - 1
 
 
-# The squared hinge loss, a mean over the examples and the ten outputs.
+# The squared hinge loss, averaged over the examples and the ten outputs.
 SVM = Task("squared_hinge", ("categorical_accuracy",), one_against_all, "error")
 
-
-# Cross-entropy in nats, a mean over all bytes.
+# Cross-entropy in nats, averaged over all bytes.
 TEXT = Task(
     keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     (),
@@ -58,13 +58,13 @@ TEXT = Task(
 
 @dataclasses.dataclass(frozen=True)
 class Decay:
-    """The learning rate is multiplied by `factor` at the end of some epochs.
+    """Multiplies the learning rate by `factor` at the end of some epochs.
 
     Args:
-        factor: What it is multiplied by.
-        after: The epochs, where they are listed.
-        every: Or every so many epochs,
-        beyond: once more than this many are over.
+        factor: The factor.
+        after: The epochs, if they are listed.
+        every: Otherwise the number of epochs from one time to the next,
+        beyond: after this many epochs.
     """
 
     factor: float
@@ -73,42 +73,36 @@ class Decay:
     beyond: int = 0
 
     def __call__(self, epoch: int) -> float:
-        """The factor in an epoch, relative to the first one."""
+        """The learning rate of an epoch relative to the first epoch's."""
         times = sum(epoch > last for last in self.after)
         if self.every:
             times += max(0, epoch - 1 - self.beyond) // self.every
         return self.factor**times
 
-    def to_json(self) -> dict:
-        """The arguments, as JSON knows them."""
-        return {**dataclasses.asdict(self), "after": list(self.after)}
-
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """An experiment, but for the scheme and the seed.
+    """An experiment without its scheme and seed.
 
     Args:
-        title: How a table calls it.
         task: What the network learns.
         data: A function of the data folder that loads the data set.
-        examples: How many the paper had in each part; `None` for a text, which
-            is all there or is an error.
+        examples: The number of examples in each part in the paper; `None` for a
+            text, which is complete or an error.
         network: A function of `Parts`, the number of classes and the sizes that
             builds the network.
-        sizes: Those sizes, with their values in the paper.
-        data_sizes: Further arguments of `data`, likewise.
-        batch: Images or sequences a step.
-        epochs: How many.
+        sizes: These sizes, with the paper's values.
+        batch: Images or sequences per step.
+        epochs: The number of epochs.
         rate: The learning rate for binary weights, and for full precision.
-        sign_rate: The same where activations are binary too.
+        sign_rate: The learning rate if activations are binary too.
         decay: How the learning rate falls.
-        code: What of the above is different in the authors' code.
-        batch_norm: Whether the network has any.
+        code: The fields that differ in the authors' code.
+        batch_norm: Whether the network has batch norm.
         clip_gradient: The largest absolute value of a gradient's entry.
+        data_sizes: Further arguments of `data`, with the paper's values.
     """
 
-    title: str
     task: Task
     data: Callable
     examples: Mapping[str, int] | None
@@ -126,21 +120,20 @@ class Recipe:
 
     @property
     def all_sizes(self) -> dict[str, int]:
-        """The sizes of network and data, with their values in the paper."""
+        """The sizes of network and data, with the paper's values."""
         return {**self.sizes, **self.data_sizes}
 
     def load(self, folder, **sizes: int) -> datasets.Dataset:
-        """The data set; of the sizes it takes those that it has."""
+        """The data set; it ignores the sizes of the network."""
         return self.data(folder, **_update(self.data_sizes, sizes))
 
-    def following(self, whom: str) -> "Recipe":
-        """The recipe as in the paper, or as in the authors' code."""
-        return (
-            dataclasses.replace(self, **self.code) if whom == "code" else self
-        )
+    def following(self, follow: str) -> "Recipe":
+        """The recipe of the paper, or that of the authors' code."""
+        changes = self.code if follow == "code" else {}
+        return dataclasses.replace(self, **changes)
 
     def learning_rate(self, scheme: Scheme, epoch: int) -> float:
-        """The learning rate of an epoch, the first of which is 1."""
+        """The learning rate of an epoch; the first epoch is 1."""
         rate = self.sign_rate if scheme.input_quantizer else self.rate
         return rate * self.decay(epoch)
 
@@ -152,7 +145,7 @@ class Recipe:
         jit_compile: bool = True,
         **sizes: int,
     ) -> keras.Model:
-        """The network, compiled; of the sizes it takes those that it has."""
+        """The compiled network; it ignores the sizes of the data."""
         parts = networks.Parts(scheme, follow, self.batch_norm)
         model = self.network(parts, classes, **_update(self.sizes, sizes))
         model.compile(
@@ -172,7 +165,6 @@ def _update(sizes, changes):
 
 
 MNIST = Recipe(
-    title="MNIST",
     task=SVM,
     data=datasets.mnist,
     examples={"train": 50_000, "validation": 10_000, "test": 10_000},
@@ -186,7 +178,6 @@ MNIST = Recipe(
 )
 
 CIFAR10 = Recipe(
-    title="CIFAR-10",
     task=SVM,
     data=datasets.cifar10,
     examples={"train": 45_000, "validation": 5_000, "test": 10_000},
@@ -201,7 +192,6 @@ CIFAR10 = Recipe(
 )
 
 SVHN = Recipe(
-    title="SVHN",
     task=SVM,
     data=datasets.svhn,
     examples={"train": 598_388, "validation": 6_000, "test": 26_032},
@@ -216,7 +206,6 @@ SVHN = Recipe(
 )
 
 WAR_AND_PEACE = Recipe(
-    title="War and Peace",
     task=TEXT,
     data=datasets.war_and_peace,
     examples=None,
@@ -232,27 +221,18 @@ WAR_AND_PEACE = Recipe(
     clip_gradient=5.0,
 )
 
-LINUX_KERNEL = dataclasses.replace(
-    WAR_AND_PEACE,
-    title="Linux Kernel",
-    data=datasets.linux_kernel,
-)
+LINUX_KERNEL = dataclasses.replace(WAR_AND_PEACE, data=datasets.linux_kernel)
 
-# Not in the paper: here no batch norm cancels α. A tenth of the learning rate,
-# chosen in first trials that were not kept.
+# Not in the paper: without batch norm nothing cancels α. It has a tenth of the
+# learning rate, chosen in trials that were not kept.
 MNIST_NO_NORM = dataclasses.replace(
-    MNIST,
-    title="MNIST, no batch norm",
-    batch_norm=False,
-    rate=0.001,
-    sign_rate=0.0005,
+    MNIST, batch_norm=False, rate=0.001, sign_rate=0.0005
 )
 
-# Not in the paper: its 200 epochs within ten. The learning rate falls to 2% as
-# there, which is what runs cut off at a few epochs do not see.
+# Not in the paper: its 200 epochs in ten. The learning rate falls to 2% as in
+# the paper, which runs that stop after a few epochs do not see.
 WAR_AND_PEACE_SHORT = dataclasses.replace(
     WAR_AND_PEACE,
-    title="War and Peace, short schedule",
     sizes={"cells": 128},
     epochs=10,
     decay=Decay(0.65, every=1),
@@ -267,3 +247,69 @@ RECIPES = {
     "mnist_no_norm": MNIST_NO_NORM,
     "war_and_peace_short": WAR_AND_PEACE_SHORT,
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A run: a recipe with a scheme, a seed and sizes.
+
+    Args:
+        name: The recipe's name.
+        recipe: The recipe.
+        scheme: A key of `SCHEMES`.
+        seed: The seed of the weights and of the order of the examples.
+        epochs: The number of epochs; that of the recipe if `None`.
+        sizes: Sizes that differ from those of the recipe.
+        follow: `"paper"` or `"code"`, where the two differ.
+        note: What a reader of the result should know.
+    """
+
+    name: str
+    recipe: Recipe
+    scheme: str
+    seed: int = 1
+    epochs: int | None = None
+    sizes: dict[str, int] = dataclasses.field(default_factory=dict)
+    follow: str = "paper"
+    note: str | None = None
+
+    @property
+    def experiment(self) -> str:
+        """The name, and the sizes that are not the paper's: `mnist-width64`."""
+        changed = [
+            f"{name}{value}"
+            for name, value in sorted(self.sizes.items())
+            if value != self.recipe.all_sizes[name]
+        ]
+        code = ["code"] if self.follow == "code" else []
+        return "-".join([self.name, *changed, *code])
+
+    @property
+    def all_epochs(self) -> int:
+        """The number of epochs at the end of the run."""
+        return self.recipe.epochs if self.epochs is None else self.epochs
+
+    def path(self, folder: Path) -> Path:
+        """The file of the result, given the folder of all results."""
+        return folder / self.experiment / f"{self.scheme}-{self.seed}.json"
+
+    def __str__(self):
+        return f"{self.experiment} {self.scheme}-{self.seed}"
+
+    def configuration(self) -> dict:
+        """What must be the same if a run is continued."""
+        recipe = self.recipe.following(self.follow)
+        decay = dataclasses.asdict(recipe.decay)
+        return {
+            "experiment": self.experiment,
+            "recipe": self.name,
+            "scheme": self.scheme,
+            "seed": self.seed,
+            "sizes": {**recipe.all_sizes, **self.sizes},
+            "follow": self.follow,
+            "batch": recipe.batch,
+            "batch_norm": recipe.batch_norm,
+            "learning_rate": recipe.learning_rate(SCHEMES[self.scheme], 1),
+            "decay": {**decay, "after": list(recipe.decay.after)},
+            "epochs_of_the_paper": recipe.epochs,
+        }

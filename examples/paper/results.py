@@ -1,29 +1,26 @@
-"""The results of runs, as `run.py` wrote them."""
+"""The results of `train.py`, and the cells of the tables that they fill."""
 
 import dataclasses
 import json
 import math
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
 
-from examples.paper.plans import Plan
-from examples.paper.recipes import PARTS, RECIPES, Recipe
+from examples.paper.measurements import select
+from examples.paper.recipes import PARTS, RECIPES, Plan, Recipe
 from examples.paper.schemes import SCHEMES
-from examples.paper.selection import select
-from examples.paper.tables import Column
-
-MACHINE = ("machine", "python", "keras", "tensorflow", "numpy")
+from examples.paper.tables import Column, Table
 
 
 class ResultError(Exception):
-    """A file among the results is not one."""
+    """A file among the results is not a result."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A result, finished or not."""
+    """A result of `train.py`, finished or not; `content` is the file's."""
 
-    path: Path
     content: Mapping
 
     def __getattr__(self, name):
@@ -40,60 +37,139 @@ class Run:
     def measure(self) -> str:
         return self.recipe.task.measure
 
-    def fits(self, recipe: str, sizes: Mapping[str, int]) -> bool:
-        """Whether it is a run of a recipe, the paper's way, at some sizes."""
+    def fits(self, column: Column, scheme: str, **sizes: int) -> bool:
+        """Whether it belongs to a cell of a table."""
+        sizes = {**column.sizes, **sizes}
         return (
-            self.content["recipe"] == recipe
+            (self.content["recipe"], self.scheme) == (column.recipe, scheme)
             and self.follow == "paper"
             and sizes.items() <= self.sizes.items()
         )
 
-    def departures(self, column: Column) -> list[str]:
-        """How network and data are not those of a column of the paper."""
-        paper = {**self.recipe.all_sizes, **column.sizes}
-        sizes = [
+    def differences(self, column: Column, epochs: int) -> list[str]:
+        """How it differs from the paper's run, if `epochs` of it count."""
+        recipe = self.recipe
+        paper = {**recipe.all_sizes, **column.sizes}
+        found = [
             f"{name} {self.sizes[name]} instead of {size}"
             for name, size in paper.items()
             if self.sizes[name] != size
         ]
-        examples = [
+        found += [
             f"{self.data[part]:,} {part} examples instead of {count:,}"
-            for part, count in (self.recipe.examples or {}).items()
+            for part, count in (recipe.examples or {}).items()
             if self.data[part] != count
         ]
-        return sizes + examples + self.content.get("departures", [])
-
-    def unfinished_at(self, epochs: int) -> bool:
-        """Whether so many epochs are all it has, but not all it will have."""
-        return epochs == self.epochs_done < self.epochs_planned
+        found += self.content.get("departures", [])
+        if epochs < recipe.epochs:
+            found.append(f"{epochs} of the paper's {recipe.epochs} epochs")
+        return found
 
     def selected(self, epochs: int | None = None) -> dict | None:
-        """The epoch chosen by validation, see `select`.
-
-        Args:
-            epochs: Of how many epochs to choose; of all, if `None`.
-        """
+        """The best epoch on the validation part, among the first `epochs`."""
         history = {name: v[:epochs] for name, v in self.history.items()}
         return select(history, self.measure)
 
 
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """Runs that differ only in their seeds, and how many epochs count."""
+
+    runs: tuple[Run, ...]
+    epochs: int
+    left_out: int
+
+    @property
+    def values(self) -> list[float]:
+        """The test measures of the runs that did not diverge."""
+        chosen = [(run, run.selected(self.epochs)) for run in self.runs]
+        return [best[f"test_{run.measure}"] for run, best in chosen if best]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.values)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation over the seeds; NaN for a single one."""
+        single = len(self.values) < 2
+        return math.nan if single else statistics.stdev(self.values)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a run is still on its way at this epoch."""
+        ends = [run.epochs_done == self.epochs for run in self.runs]
+        planned = [run.epochs_planned > self.epochs for run in self.runs]
+        return any(map(all, zip(ends, planned)))
+
+
+def find(
+    runs: list[Run],
+    column: Column,
+    scheme: str,
+    sizes: Mapping[str, int],
+    epochs: int | None = None,
+) -> Cell | None:
+    """The cell of a table, or `None` if nothing ran.
+
+    Args:
+        runs: All runs.
+        column: The column.
+        scheme: The row.
+        sizes: One of `column.ours`.
+        epochs: How many epochs count. Defaults to the paper's, or as many as
+            the longest run has. Runs that have fewer are left out.
+    """
+    sizes = {**RECIPES[column.recipe].all_sizes, **column.sizes, **sizes}
+    found = [run for run in runs if run.fits(column, scheme, **sizes)]
+    if not found:
+        return None
+    if epochs is None:
+        longest = max(run.epochs_done for run in found)
+        epochs = min(longest, RECIPES[column.recipe].epochs)
+    chosen = tuple(run for run in found if run.epochs_done >= epochs)
+    return Cell(chosen, epochs, len(found) - len(chosen)) if chosen else None
+
+
+def shown(
+    runs: list[Run], table: Table
+) -> list[tuple[Column, Mapping[str, int], dict[str, Cell | None]]]:
+    """Our columns of a table: the column, our sizes, and the cells by scheme.
+
+    A network of `Column.ours` that has no run is left out, unless all are.
+    """
+
+    def cells(column, sizes, epochs=None):
+        return {s: find(runs, column, s, sizes, epochs) for s in table.schemes}
+
+    result = []
+    for column in table.columns:
+        networks = [
+            (column, sizes, cells(column, sizes)) for sizes in column.ours
+        ]
+        ran = [network for network in networks if any(network[2].values())]
+        result += ran or networks[:1]
+    if table.equal_epochs:
+        found = [cell for *_, row in result for cell in row.values() if cell]
+        finished = [cell for cell in found if not cell.unfinished]
+        epochs = min((c.epochs for c in finished or found), default=None)
+        result = [(c, sizes, cells(c, sizes, epochs)) for c, sizes, _ in result]
+    return result
+
+
 def load(folder: Path) -> list[Run]:
-    """All results of a folder."""
+    """All results of a folder. Raises ResultError if a file is not one."""
     runs = []
     for path in folder.glob("*/*.json"):
         try:
             content = json.loads(path.read_text())
-            _check(content, f"{path.parent.name}/{path.name}")
-        except ValueError as error:
+            _check(content, path.parent.name, path.name)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ResultError(
-                f"{path} is not a result of run.py: {error}"
-            ) from error
-        except (KeyError, TypeError) as error:
-            raise ResultError(
-                f"{path} is not a result of run.py: "
+                f"{path} is not a result of train.py: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        runs.append(Run(path, content))
+        runs.append(Run(content))
     schemes = list(SCHEMES)
     return sorted(
         runs,
@@ -101,48 +177,21 @@ def load(folder: Path) -> list[Run]:
     )
 
 
-def _check(content, name):
-    """Raises an error if content is not that of a result with this name."""
-    for key, known in (("recipe", RECIPES), ("scheme", SCHEMES)):
-        if content[key] not in known:
-            raise ValueError(f"the {key} {content[key]!r} is not known")
+def _check(content, folder, name):
+    """Raises an error if this is not the content of a result with this name."""
     recipe = RECIPES[content["recipe"]]
-    sizes = content["sizes"]
-    if set(sizes) != set(recipe.all_sizes):
-        raise ValueError(f"its sizes are {sizes}")
-    plan = Plan(
-        content["recipe"],
-        recipe,
-        content["scheme"],
-        content["seed"],
-        sizes=sizes,
-        follow=content["follow"],
-    )
-    # The same recipe, batch and learning rates as today.
+    names = ("scheme", "seed", "sizes", "follow")
+    plan = Plan(content["recipe"], recipe, **{n: content[n] for n in names})
+    # The recipe, batch and learning rate must be those of today.
     for key, value in plan.configuration().items():
         if content[key] != value:
             raise ValueError(f"its {key} is {content[key]!r}, not {value!r}")
-    if name != f"{plan.experiment}/{plan.scheme}-{plan.seed}.json":
-        raise ValueError(f"it is that of {plan}")
-    measure = recipe.task.measure
-    done = content["epochs_done"]
-    for key in (*(f"{part}_{measure}" for part in PARTS), "seconds"):
-        values = content["history"][key]
-        numbers = [value for value in values if value is not None]
-        if len(values) != done or not all(map(_is_number, numbers)):
-            raise ValueError(f"its {key} is not {done} numbers: {values}")
-    for key in ("epochs_done", "epochs_planned"):
-        if not (isinstance(content[key], int) and content[key] > 0):
+    if plan.path(Path()) != Path(folder, name):
+        raise ValueError(f"it is the result of {plan}")
+    measures = [f"{part}_{recipe.task.measure}" for part in PARTS]
+    for key in (*measures, "seconds"):
+        if len(content["history"][key]) != content["epochs_done"]:
+            raise ValueError(f"its {key} has another length than the history")
+    for key in ("epochs_planned", "data", "sessions"):
+        if not content[key]:
             raise ValueError(f"its {key} is {content[key]!r}")
-    for part in PARTS:
-        if not isinstance(content["data"][part], int):
-            raise ValueError(f"its data are {content['data']}")
-    if not content["sessions"]:
-        raise ValueError("it has no session")
-    for session in content["sessions"]:
-        for key in ("commit", "cores", *MACHINE):
-            session[key]
-
-
-def _is_number(value):
-    return isinstance(value, int | float) and math.isfinite(value)

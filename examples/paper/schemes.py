@@ -1,11 +1,17 @@
-"""The paper's seven networks: what is binarized, and how."""
+"""The rows of the paper's tables: what is binarized, and how."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Scheme:
-    """A row of the paper's tables."""
+    """What is binarized, and how.
+
+    Args:
+        title: The name in the paper's tables.
+        kernel_quantizer: As in `keras_lab.BinaryDense`.
+        input_quantizer: The same; `"sign"` for binary activations.
+    """
 
     title: str
     kernel_quantizer: str | None

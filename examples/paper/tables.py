@@ -1,8 +1,7 @@
-"""The paper's four tables: its numbers, and the runs that give ours.
+"""The paper's tables: its numbers, and the runs that give ours.
 
-Two more, of our own, are tests that the paper did not make: networks without
-batch norm, and a learning rate that falls within few epochs. The figures show
-runs of the tables.
+Two more tables are our own: networks without batch norm, and a learning rate
+that falls within a few epochs. The figures show runs of the tables.
 """
 
 import dataclasses
@@ -16,26 +15,24 @@ class Column:
     """A column of a table: an experiment, with the paper's numbers.
 
     Args:
-        title: The column's head.
+        title: The column's title.
         recipe: A key of `RECIPES`.
-        paper: The paper's number by scheme, as printed.
+        paper: The paper's number for each scheme, as printed.
         sizes: The sizes that make this column.
-        epochs: How many; those of the recipe if `None`.
+        ours: The sizes of the networks that we show beside the paper's number,
+            one column for each that ran; `{}` is the paper's.
+        epochs: The number of epochs; that of the recipe if `None`.
+        small_epochs: The same for `--budget small`, which trains the last
+            network of `ours`; 0 if it skips this column.
     """
 
     title: str
     recipe: str
-    paper: Mapping[str, str]
+    paper: Mapping[str, str] = dataclasses.field(default_factory=dict)
     sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    ours: tuple[Mapping[str, int], ...] = ({},)
     epochs: int | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Reduced:
-    """What a run on two CPU cores changes: `sizes` and `epochs`."""
-
-    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    epochs: int | None = None
+    small_epochs: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,27 +43,25 @@ class Table:
         title: What it shows.
         columns: Its columns.
         schemes: Its rows.
-        small: What `--budget small` changes, by the column's recipe.
-        skip: The columns that `--budget small` leaves out.
-        across: Whether rows are to be read across: all cells then show equal
-            epochs.
+        equal_epochs: Whether columns are compared with each other: then all
+            cells show as many epochs as the shortest finished run.
     """
 
     title: str
     columns: tuple[Column, ...]
     schemes: tuple[str, ...] = tuple(SCHEMES)
-    small: Mapping[str, Reduced] = dataclasses.field(default_factory=dict)
-    skip: tuple[str, ...] = ()
-    across: bool = False
+    equal_epochs: bool = False
 
 
 def numbers(line: str, schemes=tuple(SCHEMES)) -> dict[str, str]:
     """The numbers of a column, in the order of the schemes."""
-    return dict(zip(schemes, line.split(), strict=True))
+    return dict(zip(schemes, line.split(", "), strict=True))
 
 
-# The learning rate of the convolution networks first falls after 15 epochs.
+# In the convolution networks the learning rate first falls after 15 epochs.
 FEW_EPOCHS = 16
+K32 = {"ours": ({}, {"width": 32}), "small_epochs": FEW_EPOCHS}
+CELLS_128 = {"ours": ({}, {"cells": 128}), "small_epochs": 5}
 
 TABLES = {
     "table1": Table(
@@ -75,23 +70,23 @@ TABLES = {
             Column(
                 "MNIST",
                 "mnist",
-                numbers("1.190 1.280 1.310 1.180 1.470 1.530 1.380"),
+                numbers("1.190, 1.280, 1.310, 1.180, 1.470, 1.530, 1.380"),
             ),
             Column(
                 "CIFAR-10",
                 "cifar10",
-                numbers("11.900 9.860 10.510 10.500 12.870 12.620 12.280"),
+                numbers(
+                    "11.900, 9.860, 10.510, 10.500, 12.870, 12.620, 12.280"
+                ),
+                **K32,
             ),
             Column(
                 "SVHN",
                 "svhn",
-                numbers("2.277 2.450 2.535 2.354 3.500 3.435 3.362"),
+                numbers("2.277, 2.450, 2.535, 2.354, 3.500, 3.435, 3.362"),
+                **K32,
             ),
         ),
-        small={
-            "cifar10": Reduced({"width": 32}, FEW_EPOCHS),
-            "svhn": Reduced({"width": 32}, FEW_EPOCHS),
-        },
     ),
     "table2": Table(
         "Table 2: test error (%) on SVHN by the number of filters K",
@@ -101,18 +96,17 @@ TABLES = {
                 "svhn",
                 numbers(line, WEIGHT_ONLY),
                 {"width": width},
+                small_epochs=FEW_EPOCHS if width <= 32 else 0,
             )
             for width, line in {
-                16: "2.738 3.200 3.119 3.050",
-                32: "2.585 2.777 2.743 2.742",
-                64: "2.277 2.450 2.535 2.354",
-                128: "2.146 2.315 2.319 2.200",
+                16: "2.738, 3.200 (0.462), 3.119 (0.461), 3.050 (0.312)",
+                32: "2.585, 2.777 (0.192), 2.743 (0.158), 2.742 (0.157)",
+                64: "2.277, 2.450 (0.173), 2.535 (0.258), 2.354 (0.077)",
+                128: "2.146, 2.315 (0.169), 2.319 (0.173), 2.200 (0.054)",
             }.items()
         ),
         WEIGHT_ONLY,
-        small={"svhn": Reduced(epochs=FEW_EPOCHS)},
-        skip=("K = 64", "K = 128"),
-        across=True,
+        equal_epochs=True,
     ),
     "table3": Table(
         "Table 3: test cross-entropy (nats), LSTM",
@@ -120,20 +114,18 @@ TABLES = {
             Column(
                 "War and Peace",
                 "war_and_peace",
-                numbers("1.268 2.942 1.313 1.291 3.050 1.424 1.376"),
+                numbers("1.268, 2.942, 1.313, 1.291, 3.050, 1.424, 1.376"),
                 {"steps": 100},
+                **CELLS_128,
             ),
             Column(
                 "Linux Kernel",
                 "linux_kernel",
-                numbers("1.329 3.532 1.307 1.305 3.624 1.426 1.409"),
+                numbers("1.329, 3.532, 1.307, 1.305, 3.624, 1.426, 1.409"),
                 {"steps": 100},
+                **CELLS_128,
             ),
         ),
-        small={
-            "war_and_peace": Reduced(epochs=5),
-            "linux_kernel": Reduced(epochs=5),
-        },
     ),
     "table4": Table(
         "Table 4: test cross-entropy (nats) on War and Peace by time steps TS",
@@ -143,88 +135,62 @@ TABLES = {
                 "war_and_peace",
                 numbers(line, WEIGHT_ONLY),
                 {"steps": steps},
+                ours=({"cells": 128},),
+                small_epochs=5,
             )
             for steps, line in {
-                10: "1.527 1.528 1.532 1.527",
-                50: "1.310 2.980 1.325 1.324",
-                100: "1.268 2.942 1.313 1.291",
-                150: "1.249 2.872 1.311 1.285",
+                10: "1.527, 1.528 (0.001), 1.532 (0.005), 1.527 (0.000)",
+                50: "1.310, 2.980 (1.670), 1.325 (0.015), 1.324 (0.014)",
+                100: "1.268, 2.942 (1.674), 1.313 (0.045), 1.291 (0.023)",
+                150: "1.249, 2.872 (1.623), 1.311 (0.062), 1.285 (0.036)",
             }.items()
         ),
         WEIGHT_ONLY,
-        small={"war_and_peace": Reduced({"cells": 128}, 5)},
-        across=True,
+        equal_epochs=True,
     ),
     "no_norm": Table(
-        "Not in the paper: test error (%) without batch norm, at a tenth of "
-        "the learning rate",
-        (Column("MNIST, no batch norm", "mnist_no_norm", {}),),
-        small={"mnist_no_norm": Reduced({"width": 512})},
+        "Not in the paper: test error (%) on MNIST without batch norm",
+        (Column("no batch norm", "mnist_no_norm", ours=({"width": 512},)),),
     ),
     "schedule": Table(
-        "Not in the paper: test cross-entropy (nats), 128 cells, by schedule",
+        "Not in the paper: test cross-entropy (nats) by schedule, 128 cells",
         (
             Column(
                 "the paper's rates",
                 "war_and_peace",
-                {},
-                {"steps": 100, "cells": 128},
+                sizes={"steps": 100, "cells": 128},
                 epochs=10,
             ),
-            Column("ten epochs, ×0.65 after each", "war_and_peace_short", {}),
+            Column("×0.65 after each epoch", "war_and_peace_short"),
         ),
         WEIGHT_ONLY,
-        across=True,
+        equal_epochs=True,
+    ),
+}
+PAPER_TABLES = ("table1", "table2", "table3", "table4")
+FIGURES = {
+    "figure1": dataclasses.replace(TABLES["table1"], schemes=("lab",)),
+    "figure2": dataclasses.replace(
+        TABLES["table4"], columns=TABLES["table4"].columns[0:3:2]
     ),
 }
 
 
-def part(table: str, schemes=None, columns=None) -> Table:
-    """Some of the rows and columns of a table."""
-    whole = TABLES[table]
-    chosen = tuple(
-        column
-        for column in whole.columns
-        if columns is None or column.title in columns
-    )
-    return dataclasses.replace(
-        whole, columns=chosen, schemes=schemes or whole.schemes
-    )
-
-
-FIGURES = {
-    "figure1": part("table1", schemes=("lab",)),
-    "figure2": part("table4", columns=("TS = 10", "TS = 100")),
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """A run of a table: recipe, scheme, sizes and epochs."""
-
-    recipe: str
-    scheme: str
-    sizes: dict[str, int]
-    epochs: int | None
-
-
-def jobs(table: Table, budget: str) -> list[Job]:
-    """The runs that fill a table.
+def jobs(table: Table, budget: str) -> list[tuple]:
+    """The runs of a table: recipe, scheme, sizes and epochs of each.
 
     Args:
         table: The table.
         budget: `"full"` for the paper's sizes and epochs, `"small"` for what
-            two CPU cores can carry.
+            two CPU cores can do.
     """
     result = []
     for column in table.columns:
-        reduced = Reduced()
+        sizes, epochs = dict(column.sizes), column.epochs
         if budget == "small":
-            if column.title in table.skip:
-                continue
-            reduced = table.small.get(column.recipe, reduced)
-        for scheme in table.schemes:
-            sizes = {**column.sizes, **reduced.sizes}
-            epochs = reduced.epochs or column.epochs
-            result.append(Job(column.recipe, scheme, sizes, epochs))
+            sizes |= column.ours[-1]
+            if column.small_epochs is not None:
+                epochs = column.small_epochs
+        if epochs != 0:
+            result += [(column.recipe, s, sizes, epochs) for s in table.schemes]
     return result

@@ -1,4 +1,4 @@
-"""What the pictures share: panels, lines told apart without color, files."""
+"""Drawing helpers for `plots`: panels, lines that differ in black and white."""
 
 import math
 import textwrap
@@ -25,42 +25,42 @@ __all__ = [
 
 FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 BINS = 80
-PANELS_A_ROW = 4
-# So many characters of a title fit above a panel.
+PANELS_PER_ROW = 4
+# How many characters of a title fit above a panel.
 TITLE_WIDTH = 34
-# 4 dashes and 13 markers: 52 lines differ in black and white.
+# 4 dashes and 13 markers give 52 lines that differ without color.
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "x", "v", "P", "*", "<", "+", "h", ">", "p")
-MARKERS_A_LINE = 12
-# Beyond this ratio of the values an axis is logarithmic: one that would begin
-# at zero, and one that would not.
+MARKERS_PER_LINE = 12
+# If the largest value is this many times the smallest, the axis is logarithmic.
+# The keys tell whether it would start at zero otherwise.
 WIDE = {True: 100, False: 4}
 
 
 def check_path(path):
-    """The path of a figure that can be written; `None` is none."""
+    """The path to write a figure to, checked; `None` stays `None`."""
     if path is None:
         return None
     return check_target("path", path, FIGURE_SUFFIXES)
 
 
 def new_figure(width, height):
-    """An empty figure, in inches."""
+    """An empty figure. Width and height are in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            "Pictures need matplotlib, not installed here. "
+            "Figures need matplotlib, which is not installed. "
             'Run: pip install "keras_lab[plots]"'
         ) from error
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def finish(figure, path):
-    """Writes the figure where there is a path, and returns it."""
+    """Writes the figure if there is a path, and returns it."""
     if path is not None:
         kind = path.suffix[1:].lower()
-        # Without a date: the same numbers give the same file.
+        # Without a date, so that the same numbers give the same file.
         metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
         metadata = metadata.get(kind, {"Date": None})
         with replacing(path) as partial:
@@ -69,8 +69,8 @@ def finish(figure, path):
 
 
 def grid(count):
-    """A figure, and that many panels in it."""
-    columns = min(count, PANELS_A_ROW)
+    """A figure, and a number of panels in it."""
+    columns = min(count, PANELS_PER_ROW)
     rows = math.ceil(count / columns)
     figure = new_figure(max(2.9 * columns, 4.5), 2.2 * rows + 0.5)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -82,14 +82,14 @@ def grid(count):
 
 
 def bins_for(count):
-    """How many bars suit that many values: an even number."""
+    """A good number of bars for `count` values. It is even."""
     return min(BINS, 2 * max(5, round(math.sqrt(count) / 2)))
 
 
 def histogram(axes, values):
-    """Shares in percent, with an edge at zero: no bar mixes both signs.
+    """Draws shares in percent. An edge at zero keeps the signs apart.
 
-    What is not finite is in no bar.
+    Values that are not finite are in no bar.
     """
     shares = np.full(values.size, 100 / max(values.size, 1))
     finite = np.isfinite(values)
@@ -99,7 +99,7 @@ def histogram(axes, values):
 
 
 def plus_minus(axes, alpha):
-    """±α as dashed lines; of several, their range shaded."""
+    """Draws ±α as dashed lines, and the range of several α as an area."""
     mean, low, high = alpha.mean(), alpha.min(), alpha.max()
     for sign in (-1, 1):
         axes.axvline(sign * mean, color="black", linestyle="--", linewidth=1)
@@ -108,19 +108,19 @@ def plus_minus(axes, alpha):
 
 
 def line(axes, xs, ys, number, count, label):
-    """A line that differs from the others in dashes, marker and shade."""
+    """Draws a line that differs from the others in dashes, marker and shade."""
     from matplotlib import colormaps
 
-    # Dark to light, but never as light as the paper.
+    # From dark to light, but never as light as the paper.
     color = colormaps["viridis"](0.75 * number / max(count - 1, 1))
-    every = max(1, len(xs) // MARKERS_A_LINE)
+    every = max(1, len(xs) // MARKERS_PER_LINE)
     axes.plot(
         xs,
         ys,
         color=color,
         linestyle=DASHES[number % len(DASHES)],
         marker=MARKERS[number % len(MARKERS)],
-        # Not all at the same place: lines may lie on one another.
+        # At different places for each line, because lines may coincide.
         markevery=(number % every, every),
         markersize=4,
         linewidth=1.2,
@@ -129,7 +129,7 @@ def line(axes, xs, ys, number, count, label):
 
 
 def short_names(names):
-    """Names of weights, without what all of them begin and end with."""
+    """Names of weights, without the parts that all of them share."""
     paths = [name.split("/") for name in names]
     if all(len(path) > 1 and path[-1] == "kernel" for path in paths):
         paths = [path[:-1] for path in paths]
@@ -139,7 +139,7 @@ def short_names(names):
 
 
 def title(axes, name, text):
-    """The name of a panel, in several lines if it is long, and a text."""
+    """Writes the name of a panel, wrapped if it is long, and a text."""
     words = name.replace("/", "/ ")
     lines = textwrap.wrap(words, TITLE_WIDTH, break_on_hyphens=False)
     lines = [line.replace("/ ", "/") for line in lines]
@@ -147,18 +147,18 @@ def title(axes, name, text):
 
 
 def whole_numbers(axis):
-    """Ticks at whole numbers only, also where there is but one."""
+    """Puts ticks at whole numbers only, even if there is only one."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
 
 
 def set_scale(axes, from_zero):
-    """A grid, and a logarithmic axis for values far apart.
+    """Draws a grid, and makes the axis logarithmic for values far apart.
 
     Args:
         axes: The panel, with its lines.
-        from_zero: Whether another axis begins at zero.
+        from_zero: Whether the axis starts at zero if it is not logarithmic.
     """
     values = np.concatenate([x.get_ydata() for x in axes.lines] or [[]])
     values = values[np.isfinite(values)]
@@ -167,7 +167,7 @@ def set_scale(axes, from_zero):
         if np.all(values > 0):
             axes.set_yscale("log")
         else:
-            # Linear down to zero, which a logarithm does not reach.
+            # Linear near zero, which a logarithmic axis cannot show.
             axes.set_yscale("symlog", linthresh=positive.min())
             axes.set_ylim(bottom=0)
     elif from_zero:

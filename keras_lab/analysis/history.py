@@ -1,7 +1,7 @@
-"""What a `BinaryMonitor` saw, as rows: in memory, and in a CSV file.
+"""The history of a `BinaryMonitor` as rows, in memory and in a CSV file.
 
-A row is a dict: epoch, step, the name of the weight, and a number for each of
-`keras_lab.analysis.measurements.QUANTITIES`, or `None` where there is none.
+A row is a dict: epoch, step, the name of the weight, and one number for each of
+`keras_lab.analysis.measurements.QUANTITIES`, or `None` if it has no value.
 """
 
 import csv
@@ -10,8 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from keras_lab.analysis.measurements import QUANTITIES
-from keras_lab.analysis.names import parse_quantity
+from keras_lab.analysis.measurements import QUANTITIES, parse_quantity
 from keras_lab.files import replacing
 
 __all__ = ["CSV_COLUMNS", "read_history", "read_trajectories", "write_history"]
@@ -21,7 +20,7 @@ EPOCHS, STEPS = "epochs trained", "steps trained"
 
 
 def read_history(path) -> list[dict]:
-    """The rows of a monitor's CSV."""
+    """Reads the rows of a monitor's CSV file."""
     with open(path, newline="", encoding="utf-8") as file:
         try:
             header, *lines = list(csv.reader(file)) or [[]]
@@ -35,7 +34,7 @@ def read_history(path) -> list[dict]:
 
 
 def write_history(path, rows) -> None:
-    """Writes the rows as CSV, the whole file or nothing."""
+    """Writes the rows to a CSV file."""
     with replacing(path) as partial:
         with open(partial, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, CSV_COLUMNS, lineterminator="\n")
@@ -59,16 +58,16 @@ def _row(line):
 
 
 def read_trajectories(source) -> tuple[dict, str]:
-    """What was measured over a training, as lines to draw.
+    """Reads the measurements of a training as lines to draw.
 
     Args:
-        source: The rows of a monitor, or the path of its CSV; Keras' logs by
-            epoch, or the path of a JSON file that has them under `history`; or
-            an object that has either as its `history`.
+        source: The rows of a monitor, or the path of its CSV file; Keras' logs
+            by epoch, or the path of a JSON file with them under `history`; or
+            an object with an attribute `history` that is one of these.
 
     Returns:
-        A dict from a pair, the quantity and the name of the weight, to the
-        positions and the values of its line; and what the positions are.
+        A dict from pairs (quantity, name of the weight) to pairs (positions,
+        values), and the label of the positions.
     """
     content = getattr(source, "history", source)
     if isinstance(content, (str, os.PathLike)):
@@ -80,7 +79,7 @@ def read_trajectories(source) -> tuple[dict, str]:
     else:
         raise TypeError(
             "`source` must be a monitor's history or its .csv file, or Keras' "
-            "logs or a .json file of results with them. "
+            "logs or a .json file with them. "
             f"Received: source={source!r}"
         )
     if not lines:
@@ -93,20 +92,20 @@ def _read(path):
         return read_history(path)
     if path.suffix != ".json":
         raise ValueError(
-            "`source` must be a .csv file of a monitor or a .json file of "
-            f"results. Received: source='{path}'"
+            "`source` must be the .csv file of a monitor, or a .json file. "
+            f"Received: source='{path}'"
         )
     try:
         logs = json.loads(path.read_text(encoding="utf-8"))["history"]
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"'{path}' is not a JSON file with Keras' logs by epoch under "
-            f"`history`: {type(error).__name__} {error}"
+            f"'{path}' is not a JSON file with Keras' logs under `history`: "
+            f"{type(error).__name__} {error}"
         ) from error
     if not isinstance(logs, dict):
         raise ValueError(
-            f"'{path}' must have Keras' logs by epoch under `history`, a dict "
-            f"of lists. Received: a {type(logs).__name__}"
+            f"`history` in '{path}' must be a dict of lists, as Keras' logs "
+            f"are. Received: a {type(logs).__name__}"
         )
     return logs
 
@@ -115,18 +114,18 @@ def _nothing_to_draw(content, source):
     message = "There is nothing to draw: "
     if isinstance(content, Mapping):
         return message + (
-            "a picture needs lists by epoch under names such as "
-            "'dense_1/alpha', which a `BinaryMonitor` adds to Keras' logs. "
+            "Keras' logs need entries such as 'dense_1/alpha', which "
+            "`BinaryMonitor(log_quantities=...)` adds. "
             f"Received: the names {sorted(map(str, content))} in {source!r:.99}"
         )
     return message + (
-        "there is no row of a binary weight. "
+        "there are no rows. "
         f"Received: {source if content is not source else 'no rows'}"
     )
 
 
 def _lines_of_rows(rows):
-    # In steps, where there is more than one measurement an epoch.
+    # In steps if there is more than one measurement per epoch.
     times = {(row["epoch"], row["step"]) for row in rows}
     by_step = len({epoch for epoch, _ in times}) < len(times)
     lines = {}
@@ -147,14 +146,14 @@ def _lines_of_logs(logs, source):
         if pair is None:
             continue
         try:
-            # What was not recorded in an epoch is null.
+            # An epoch without a value has null.
             known = [
                 (n, float(v)) for n, v in enumerate(values, 1) if v is not None
             ]
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"'{key}' must be a list of numbers by epoch in {source!r:.99}."
-                f" Received: {values!r:.99}"
+                f"'{key}' must be a list of numbers in {source!r:.99}. "
+                f"Received: {values!r:.99}"
             ) from error
         if known:
             lines[pair] = tuple(map(list, zip(*known)))

@@ -1,9 +1,9 @@
-"""How many multiply-accumulates a layer takes for one example.
+"""The number of multiply-accumulates (MACs) that a layer needs per example.
 
-A layer is a list of `Product`s: each weight of a kernel is multiplied at so
-many positions. Counted are the products with kernels of dense, convolution and
-recurrent layers. A bias, a batch norm, an activation or a pooling count
-nothing; an embedding is looked up.
+A layer is a list of `Product`s: each weight of a kernel is multiplied at a
+number of positions. Only products with the kernels of dense, convolutional and
+recurrent layers count. A bias, a batch norm, an activation or a pooling counts
+nothing, and an embedding is only looked up.
 """
 
 import dataclasses
@@ -12,7 +12,9 @@ import math
 import keras
 from keras import layers
 
-__all__ = ["Call", "Product", "calls", "products"]
+from keras_lab.convert.graph import trace
+
+__all__ = ["LayerCall", "Product", "layer_calls", "products"]
 
 CONVOLUTIONS = (layers.Conv1D, layers.Conv2D, layers.Conv3D)
 DEPTHWISE = (layers.DepthwiseConv1D, layers.DepthwiseConv2D)
@@ -27,13 +29,13 @@ RECURRENT_CELLS = (layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell)
 
 @dataclasses.dataclass(frozen=True)
 class Product:
-    """A kernel, and the axes along which it is multiplied again and again.
+    """A kernel, and the axes along which its products are repeated.
 
     Attributes:
         kernel: The variable.
-        axes: The sizes of those axes, `None` for one that is open; `None` where
-            they are not known at all.
-        sign_inputs: Whether its inputs are binarized.
+        axes: The sizes of these axes; a size is `None` if it is open. `None` if
+            the axes are not known.
+        sign_inputs: Whether the inputs are binarized.
     """
 
     kernel: keras.Variable
@@ -42,7 +44,7 @@ class Product:
 
     @property
     def macs(self) -> int | None:
-        """How many there are, for one position on each open axis."""
+        """Their number, for one position on each axis of open size."""
         if self.axes is None:
             return None
         known = [size for size in self.axes if size is not None]
@@ -57,22 +59,22 @@ def products(layer: keras.Layer, shape) -> list[Product] | None:
     """The products of one call of a layer.
 
     Args:
-        layer: A built layer.
-        shape: The shape of its inputs, the batch first; `None` if unknown.
+        layer: A layer.
+        shape: The shape of its inputs, with the batch; `None` if unknown.
 
     Returns:
-        A list, or `None` where they are not known: a layer that is not built,
-        or of another kind with a matrix among its weights.
+        A list. `None` if they are not known: the layer is not built, or it is
+        of another kind and has a matrix among its weights.
     """
     if not layer.built:
         return None
     if isinstance(layer, keras.Model):
-        inside = calls(layer, shape and [shape])
+        inside = layer_calls(layer, shape and [shape])
         return _joined([products(call.layer, call.shape) for call in inside])
     signs = getattr(layer, "input_quantizer", None) is not None
     if isinstance(layer, layers.Dense):
         return [Product(layer.kernel, shape and shape[1:-1], signs)]
-    # Before the convolutions, of which Keras derives it.
+    # Before the convolutions: Keras derives it from them.
     if isinstance(layer, TRANSPOSED):
         return [Product(layer.kernel, _spatial(layer, shape), signs)]
     if isinstance(layer, CONVOLUTIONS + DEPTHWISE):
@@ -111,7 +113,7 @@ def _cell_products(cell, signs):
 
 
 def _repeated(parts, shape):
-    """The products at each time step; time is the second axis of the shape."""
+    """The products at all time steps; time is the second axis of `shape`."""
     if parts is None:
         return None
     return [
@@ -143,8 +145,8 @@ def _output_shape(layer, shape):
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
-    """A call of a layer; its shapes have the batch first.
+class LayerCall:
+    """A call of a layer. Its shapes include the batch.
 
     Attributes:
         layer: The layer.
@@ -158,81 +160,45 @@ class Call:
     output_shape: tuple | None
 
 
-def calls(model: keras.Model, shapes: list | None = None) -> list[Call]:
-    """Each call of a layer in a model; nested models give theirs instead.
+def layer_calls(
+    model: keras.Model, shapes: list | None = None
+) -> list[LayerCall]:
+    """Each call of a layer in a model; an inner model gives its calls instead.
 
-    A Sequential or functional model is walked through with shapes alone. In
-    another one each layer counts as called once, with the shape that it was
-    built for.
+    In a model that is neither Sequential nor functional, each layer counts as
+    called once, with the shape that it was built for.
 
     Args:
         model: The model.
-        shapes: Of its inputs; its own if `None`. A nested model may leave open
-            what the model around it does not.
+        shapes: The shapes of its inputs. Defaults to `None`: those that it was
+            made with. An inner model may leave axes open that have a size in
+            the model around it.
     """
     found = []
-    if getattr(model, "inputs", None):
-        _walk(model, shapes, found)
-    else:
+    if not getattr(model, "inputs", None):
         for layer in model.layers:
             shape = _built_shape(layer)
-            _record(layer, shape and [shape], None, found)
+            found += _with_inner_calls(layer, shape and [shape], None)
+        return found
+    for call in trace(model, shapes).calls:
+        if isinstance(call.layer, keras.Layer):
+            inputs = [tuple(tensor.shape) for tensor in call.inputs]
+            outputs = keras.tree.map_structure(
+                lambda x: tuple(x.shape), call.outputs
+            )
+            found += _with_inner_calls(call.layer, inputs, outputs)
     return found
 
 
-def _walk(model, shapes, found):
-    # A new one of the same layers: it may be called, and is not changed.
-    graph = keras.Model(model.inputs, model.outputs)
-    shapes = shapes or [tensor.shape for tensor in model.inputs]
-    inputs = [
-        keras.Input(batch_shape=shape, dtype=tensor.dtype)
-        for shape, tensor in zip(shapes, model.inputs)
-    ]
-
-    def stand_in(operation):
-        if isinstance(operation, keras.Layer):
-            return _StandIn(operation, found)
-        return type(operation).from_config(operation.get_config())
-
-    keras.models.clone_model(graph, inputs, clone_function=stand_in)
-
-
-class _StandIn(keras.Layer):
-    """Takes a layer's place and notes the shapes that it is called with."""
-
-    def __init__(self, layer, found):
-        super().__init__(name=layer.name)
-        self._noted = lambda: (layer, found)  # Not an attribute to track.
-
-    def compute_output_spec(self, *args, **kwargs):
-        layer, found = self._noted()
-        outputs = layer.compute_output_spec(*args, **kwargs)
-        tensors = keras.tree.flatten(args or list(kwargs.values()))
-        shapes = [tuple(tensor.shape) for tensor in tensors]
-        _record(layer, shapes, _shapes(outputs), found)
-        return outputs
-
-    def call(self, *args, **kwargs):
-        raise NotImplementedError
-
-
-def _record(layer, shapes, output_shape, found):
+def _with_inner_calls(layer, shapes, output_shape):
     if isinstance(layer, keras.Model):
-        found += calls(layer, shapes)
-    else:
-        found.append(Call(layer, shapes[0] if shapes else None, output_shape))
-
-
-def _shapes(tensors):
-    return keras.tree.map_structure(lambda x: tuple(x.shape), tensors)
+        return layer_calls(layer, shapes)
+    return [LayerCall(layer, shapes[0] if shapes else None, output_shape)]
 
 
 def _built_shape(layer):
     shape = (layer.get_build_config() or {}).get("input_shape")
-    return tuple(shape) if _is_shape(shape) else None
-
-
-def _is_shape(shape):
-    return isinstance(shape, (list, tuple)) and all(
+    is_shape = isinstance(shape, (list, tuple)) and all(
         size is None or isinstance(size, int) for size in shape
     )
+    return tuple(shape) if is_shape else None

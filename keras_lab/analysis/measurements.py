@@ -1,16 +1,29 @@
-"""What there is to say about a binary weight at one moment, in numbers.
+"""Statistics of binary weights, and the names under which they are logged.
 
-In NumPy: a median by partition is many times faster than TensorFlow's sort, and
-on a CPU an array shares the memory of the variable.
+In NumPy: its median is many times faster than TensorFlow's sort, and on a CPU
+an array shares the memory of the variable.
 """
+
+import dataclasses
+import re
 
 import keras
 import numpy as np
 
+from keras_lab.binary_weight import BinaryWeight
 from keras_lab.constraints import WeightClip
+from keras_lab.convert.graph import binary_weights
 from keras_lab.optimizers import LABAdam
 
-__all__ = ["QUANTITIES", "flipped_share", "measure", "sign_bits"]
+__all__ = [
+    "QUANTITIES",
+    "Part",
+    "flipped_share",
+    "measure",
+    "parse_quantity",
+    "parts_of",
+    "sign_bits",
+]
 
 QUANTITIES = (
     "alpha",
@@ -22,20 +35,97 @@ QUANTITIES = (
     "d_max",
     "error",
 )
+# The gates that Keras stacks in a kernel, in its order. LSTM: input, forget,
+# candidate, output. GRU: update, reset, candidate.
+GATES = {4: "ifco", 3: "zrh"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A binary weight, or one gate of a recurrent one.
+
+    Attributes:
+        weight: The `BinaryWeight`.
+        path: Its path, as in `keras_lab.binary_weights`.
+        gate: The number of the gate; `None` for a weight without gates.
+    """
+
+    weight: BinaryWeight
+    path: str
+    gate: int | None = None
+
+    @property
+    def name(self) -> str:
+        """For example `dense_1/kernel` or `lstm/recurrent_kernel_i`."""
+        return self.path + self._suffix
+
+    def quantity(self, name: str) -> str:
+        """For example `dense_1/alpha` or `lstm/recurrent_alpha_i`."""
+        layer, slash, kernel = self.path.rpartition("/")
+        return layer + slash + kernel.replace("kernel", name) + self._suffix
+
+    @property
+    def _suffix(self):
+        if self.gate is None:
+            return ""
+        count = self.weight.shape[1]
+        return "_" + GATES.get(count, [str(n) for n in range(count)])[self.gate]
+
+    def select(self, array):
+        """The entries of this part in an array of the latent's shape."""
+        if self.gate is None:
+            return array
+        return array.reshape(self.weight.shape)[:, self.gate]
+
+    def select_alpha(self, alpha):
+        """The α of this part, in a shape to broadcast against `select`."""
+        weight = self.weight
+        shape = [1] * len(weight.shape)
+        for axis in weight.keep:
+            shape[axis] = weight.shape[axis]
+        alpha = alpha.reshape(shape)
+        return alpha if self.gate is None else alpha[:, self.gate]
+
+
+def parts_of(model: keras.Layer) -> list[Part]:
+    """A `Part` for each binary weight of a model, or for each of its gates."""
+    return [
+        Part(weight, path, gate)
+        for path, weight in binary_weights(model).items()
+        for gate in _gates(weight)
+    ]
+
+
+def _gates(weight):
+    stacked = len(weight.shape) > len(weight.latent.shape)
+    return range(weight.shape[1]) if stacked else [None]
+
+
+def parse_quantity(entry: str) -> tuple[str, str] | None:
+    """The inverse of `Part.quantity`: the quantity, and `Part.name`.
+
+    Returns `None` for any other entry of the logs.
+    """
+    quantities = "|".join(QUANTITIES)
+    match = re.fullmatch(rf"(.+)/(\w+_)?({quantities})(_[a-z0-9]+)?", entry)
+    if match is None:
+        return None
+    layer, before, quantity, gate = match.groups("")
+    return quantity, f"{layer}/{before}kernel{gate}"
 
 
 def measure(parts, optimizer, near_zero: float):
-    """The statistics of each part, one after the other.
+    """Yields the statistics of each part.
 
     Args:
-        parts: A list of `keras_lab.analysis.names.Part`s.
+        parts: A list of `Part`s.
         optimizer: The model's optimizer, for the curvature; may be `None`.
-        near_zero: A weight is near zero where |w| < near_zero·α.
+        near_zero: A weight is near zero if |w| < near_zero·α.
 
     Yields:
-        For each part a dict of the `QUANTITIES` that it has, but the flips;
-        its latent weights, and its packed sign bits. A quantity without a
-        value just now is `None`.
+        For each part, a tuple of a dict of its `QUANTITIES` except the flips,
+        its latent weights, and its packed sign bits. A quantity that has no
+        value at present is `None`.
     """
     optimizer = _lab_adam(optimizer)
     weight = None
@@ -55,7 +145,7 @@ def measure(parts, optimizer, near_zero: float):
 
 
 def sign_bits(w) -> np.ndarray:
-    """The signs of an array, eight a byte; that of zero is +."""
+    """The signs of an array, eight per byte. The sign of zero is +."""
     return np.packbits(w >= 0)
 
 
@@ -65,7 +155,7 @@ def flipped_share(before, after, count: int) -> float:
 
 
 def _lab_adam(optimizer):
-    """The optimizer that knows a curvature, or `None`."""
+    """The optimizer if it knows the curvature, or `None`."""
     # Under mixed precision Keras wraps it.
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     return optimizer if isinstance(optimizer, LABAdam) else None
@@ -77,12 +167,12 @@ def _array(variable):
 
 
 def _curvature_direction(weight, optimizer):
-    """d but for the factor 1/η, which may be infinite."""
+    """d without the factor 1/η, which may be infinite."""
     if optimizer is None:
         return None
     try:
         return _array(optimizer.curvature(weight.latent, learning_rate=1.0))
-    except ValueError:  # Not built yet, or the weight is not trained.
+    except ValueError:  # Not built yet, or it does not train the weight.
         return None
 
 
@@ -114,7 +204,7 @@ def _rate(optimizer):
 
 
 def _relative_error(w, alpha, d):
-    """‖w − ŵ‖_D / ‖w‖_D, where ‖x‖²_D = Σ d x². d may lack any factor."""
+    """‖w − ŵ‖_D / ‖w‖_D, where ‖x‖²_D = Σ d x². A factor of d cancels."""
     d = 1 if d is None else d
     # |w − α·sign(w)| = ||w| − α|
     above = np.sum(d * np.square(np.abs(w) - alpha))

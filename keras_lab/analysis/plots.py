@@ -1,7 +1,7 @@
-"""Pictures of binary networks: latent weights, gradients, trajectories.
+"""Figures of binary networks: latent weights, gradients, trajectories.
 
-Each function returns a matplotlib figure, and writes it where it is given a
-path. Matplotlib comes with `pip install "keras_lab[plots]"`.
+Each function returns a matplotlib figure, and writes it if it is given a path.
+Install matplotlib with `pip install "keras_lab[plots]"`.
 """
 
 import keras
@@ -11,8 +11,8 @@ from keras import ops
 from keras_lab import _tensorflow as backend
 from keras_lab.analysis import figures as drawing
 from keras_lab.analysis.history import read_trajectories
-from keras_lab.analysis.names import named_parts
-from keras_lab.checks import check_is_model, nothing_binary
+from keras_lab.analysis.measurements import parts_of
+from keras_lab.convert.graph import check_is_model, no_binary_weights
 
 __all__ = ["gradients", "latent_weights", "trajectories"]
 
@@ -21,16 +21,16 @@ PANELS = {
     "flips": "flipped\nsigns (%)",
     "clipped": "weights at\nthe clip (%)",
 }
-# In inches: a panel, one in which there is nothing but zeros, and the name of a
-# line.
+# Heights in inches: of a panel, of a panel with nothing but zeros, and of a
+# name in the legend.
 PANEL, EMPTY_PANEL, NAME = 2.4, 0.6, 0.18
 
 
 def latent_weights(model: keras.Model, path=None):
-    """Histograms of the latent weights, with ±α drawn in.
+    """Draws histograms of the latent weights, with lines at ±α.
 
-    One panel a binary weight, or a gate of a recurrent one. Where a weight has
-    an α for each channel, the range of them is shaded.
+    There is one panel per binary weight, or per gate of a recurrent one. If a
+    weight has one α per channel, their range is shaded.
 
     Args:
         model: A built model.
@@ -59,15 +59,16 @@ def latent_weights(model: keras.Model, path=None):
 
 
 def gradients(model: keras.Model, x, y, path=None):
-    """Distributions of the loss' gradients with respect to the weights ŵ.
+    """Draws the distribution of the gradients of the loss at the weights ŵ.
 
-    One panel a binary weight, or a gate of a recurrent one: the share of
-    gradients by size, |g| on a logarithmic axis that is the same in all panels.
-    Zeros are not on it. Their share stands above, and the median of the others.
+    There is one panel per binary weight, or per gate of a recurrent one: the
+    share of gradients by size, with |g| on a logarithmic axis that is the same
+    in all panels. Zeros are not on it. The title shows their share, and the
+    median of the other gradients.
 
-    They are the gradients of a training step on the batch: with dropout, and
-    with the batch norm of the batch. The model stays as it is to the bit, its
-    moving averages and random seeds included.
+    These are the gradients of a training step on the batch: with dropout, and
+    with batch norm in training mode. The model stays the same to the bit,
+    including its moving averages and random seeds.
 
     Args:
         model: A compiled model.
@@ -109,16 +110,17 @@ def gradients(model: keras.Model, x, y, path=None):
 
 
 def trajectories(source, path=None):
-    """α, flipped signs and saturation over a training, one line a weight.
+    """Draws α, flipped signs and clipped weights over a training.
 
-    Names lose what all of them share. Up to 52 lines differ in dashes and
-    markers, for those who see or print no color.
+    There is one line per weight. Its name in the legend leaves out what all
+    names have in common. Up to 52 lines differ in dashes and markers, so that
+    they can be told apart without color.
 
     Args:
-        source: A `keras_lab.callbacks.BinaryMonitor`, its `history` or its
-            CSV; or what `fit` returned, its `history`, or a JSON file of
-            results that has it under `history`: a list by epoch for names such
-            as `dense_1/alpha`.
+        source: A `keras_lab.callbacks.BinaryMonitor`, its `history` or its CSV
+            file; or the result of `fit`, its `history`, or a JSON file with it
+            under `history`. It then has lists under names such as
+            `dense_1/alpha`.
         path: Where to write: `.png`, `.pdf` or `.svg`. Defaults to `None`.
 
     Returns:
@@ -129,7 +131,7 @@ def trajectories(source, path=None):
     shown = [q for q in PANELS if any(q == quantity for quantity, _ in lines)]
     if not shown:
         raise ValueError(
-            f"There is nothing to draw: of {list(PANELS)} there is none. "
+            f"There is nothing to draw: none of {list(PANELS)} was measured. "
             f"Received: {sorted({quantity for quantity, _ in lines})}"
         )
     names = list(dict.fromkeys(name for _, name in lines))
@@ -144,7 +146,7 @@ def trajectories(source, path=None):
         _draw_lines(axes, lines, quantity, names)
     axes.set_xlabel(positions)
     drawing.whole_numbers(axes.xaxis)
-    # Beside the panels, where it covers no line.
+    # Beside the panels, so that it covers no line.
     figure.legend(
         *panels[0].get_legend_handles_labels(),
         loc="outside right upper",
@@ -175,9 +177,9 @@ def _draw_lines(axes, lines, quantity, names):
 
 def _parts(model):
     check_is_model(model)
-    parts = named_parts(model)
+    parts = parts_of(model)
     if not parts:
-        raise ValueError(nothing_binary(model))
+        raise ValueError(no_binary_weights(model))
     return parts
 
 
@@ -190,16 +192,16 @@ def _check_batch(x, y):
     lengths = [len(array) for array in keras.tree.flatten((x, y))]
     if len(set(lengths)) != 1:
         raise ValueError(
-            "`x` and `y` must have as many examples as one another. "
+            "`x` and `y` must have the same number of examples. "
             f"Received: {lengths}"
         )
 
 
 def _common_edges(sizes):
-    """The edges of the bars for gradients of several weights."""
+    """The edges of the bars, the same for the gradients of all weights."""
     positive = [g[np.isfinite(g) & (g > 0)] for g in sizes]
     together = np.concatenate(positive)
-    low, high = 1e-3, 1.0  # Where there is nothing to show.
+    low, high = 1e-3, 1.0  # If there is nothing to show.
     if together.size:
         low, high = together.min(), together.max()
     bins = drawing.bins_for(max(g.size for g in sizes))
@@ -207,13 +209,11 @@ def _common_edges(sizes):
 
 
 def _gradients(model, weights, x, y):
-    """The gradient at ŵ, by the `id` of the weight."""
+    """The gradients at ŵ, by the `id` of the weight."""
     if not model.compiled:
-        raise ValueError(
-            f"Model '{model.name}' has no loss: compile it before."
-        )
+        raise ValueError(f"Model '{model.name}' has no loss. Compile it first.")
     with backend.gradient_tape() as tape:
-        # What a step assigns stays in the scope, and is gone with it.
+        # What the step assigns stays in this scope and ends with it.
         state = [(variable, variable.value) for variable in model.variables]
         with keras.StatelessScope(state, collect_losses=True):
             scores = model(x, training=True)

@@ -1,22 +1,32 @@
-"""`summary`: what a binary network is made of, and what it takes."""
+"""`summary`: the bits, bytes and operations of each layer."""
 
 import dataclasses
 import math
+import tempfile
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import keras
 import numpy as np
 
-from keras_lab.analysis.macs import Call, calls, products
-from keras_lab.analysis.names import leaf_layers
+from keras_lab.analysis.macs import LayerCall, layer_calls, products
 from keras_lab.analysis.summary_table import render
 from keras_lab.binary_weight import weights_of
-from keras_lab.checks import check_is_model, no_weights_yet, nothing_binary
-from keras_lab.exporting import rehearse_export
+from keras_lab.convert.graph import (
+    binary_weights,
+    check_is_model,
+    leaf_layers,
+    no_binary_weights,
+    no_weights_yet,
+)
 
-__all__ = ["summary"]
+__all__ = ["EXPORT_ERRORS", "summary", "trial_export"]
 
 MACS = ("binary_macs", "float_macs", "xnor_macs")
+# What the exporter raises for a custom layer that it cannot convert, a full
+# disk or a wrong option.
+EXPORT_ERRORS = (ArithmeticError, AttributeError, ImportError, LookupError)
+EXPORT_ERRORS += (OSError, RuntimeError, TypeError, ValueError)
 
 
 def summary(
@@ -27,32 +37,33 @@ def summary(
 ) -> dict | None:
     """Prints a table of a model's layers: bits, α, bytes, operations.
 
-    - Parameters: the weights of binary kernels count as 1-bit; all others, the
-      scales α among them, as 32-bit. A shared weight counts once.
-    - Bytes now: of the variables. Exported: of the packed `.tflite` file, which
-      is made to be measured, and thrown away. For a layer these are its
-      kernels; α, biases, the batch norm and the graph are the last line but
-      one. A binary kernel that the file holds in 32 bits is marked.
-    - Multiply-accumulates of the kernels, for one example: 1-bit ones have a
-      binary weight, so nothing is multiplied; where the inputs are signs too,
-      they are XNORs. A layer that is called twice counts twice.
+    - Parameters: the weights of binary kernels count as 1-bit, all others as
+      32-bit, including the scales α. A shared weight counts once.
+    - Bytes now: the size of the variables. Bytes exported: the size in the
+      packed `.tflite` file, which is written to a temporary folder. A layer
+      shows the bytes of its kernels. The last line but one shows α, biases,
+      batch norm and the graph. A binary kernel that the file stores with 32
+      bits per weight is marked.
+    - Multiply-accumulates (MACs) of the kernels, per example. A 1-bit MAC has a
+      binary weight, so it needs no multiplication. If its inputs are signs,
+      too, it is an XNOR. A layer that is called twice counts twice.
 
-    Nested models are shown layer by layer.
+    Models inside the model are shown layer by layer.
 
     Args:
         model: A built model.
-        exported: Whether to measure the exported file. That takes as long as
-            to export it: a second, ten or more for a large network. Defaults to
-            `True`.
-        print_fn: Called with the text instead of `print`.
-        return_dict: Whether to return the numbers and print nothing. Defaults
-            to `False`.
+        exported: Whether to export the model to measure the file. It takes a
+            second, or ten and more for a large network. Defaults to `True`.
+        print_fn: A function to call with the text instead of `print`.
+        return_dict: Whether to return the numbers instead of printing them.
+            Defaults to `False`.
 
     Returns:
-        `None`, or a dict: `layers`, a list of dicts; `totals`, a dict; and
-        `notes`, a list of sentences. What is not known is `None`; `open` says
-        whether operations are those of one position on an axis of open size,
-        and `complete`, of the totals, whether those of all layers are known.
+        `None`, or with `return_dict` a dict with `layers`, a list of dicts;
+        `totals`, a dict; and `notes`, a list of sentences. Unknown numbers are
+        `None`. `open` tells whether the MACs are those of one position on an
+        axis of open size. `complete`, in the totals, tells whether the MACs of
+        all layers are known.
 
     Example:
 
@@ -75,10 +86,10 @@ def _describe(model, exported):
         return {"layers": [], "totals": _totals([], None), "notes": notes}
     notes = []
     if unbuilt:
-        notes.append(f"Not built yet, so without weights: {', '.join(unbuilt)}")
+        notes.append(f"Not built, so without weights: {', '.join(unbuilt)}")
     report = None
     if not weights_of(model.weights):
-        notes.append(nothing_binary(model))
+        notes.append(no_binary_weights(model))
     elif exported:
         report, problems = _export(model)
         notes += problems
@@ -89,12 +100,12 @@ def _describe(model, exported):
 
 
 def _marks(rows):
-    """What the marks in the table mean."""
+    """Explains the marks in the table."""
     notes = []
     if any(row["binary_macs"] is None for row in rows):
         notes.append(
-            "MACs marked ? are those of a layer of another kind, or not built. "
-            "They are not in the totals."
+            "MACs marked ? are not known: the layer is of another kind, or not "
+            "built. The totals do not include them."
         )
     if any(row["open"] for row in rows):
         notes.append(
@@ -103,22 +114,23 @@ def _marks(rows):
         )
     if any(row["stored_as_float"] for row in rows):
         notes.append(
-            "Bytes marked ! are of a binary kernel that the file holds in 32 "
-            "bits a weight: the converter folded a batch norm into it."
+            "Bytes marked ! are those of a binary kernel that the file stores "
+            "with 32 bits per weight: the converter folded a batch norm into "
+            "it."
         )
     return notes
 
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    """A layer, its calls, and its weights.
+    """A layer, its calls and its weights.
 
-    Of weights that layers share, the first layer has them.
+    A weight that several layers share belongs to the first of them.
     """
 
     name: str
     layer: keras.Layer
-    calls: list[Call]
+    calls: list[LayerCall]
     weights: list
 
     @property
@@ -134,7 +146,7 @@ class _Entry:
 def _entries(model, layers):
     seen, entries = set(), []
     of_layer = defaultdict(list)
-    for call in calls(model):
+    for call in layer_calls(model):
         of_layer[id(call.layer)].append(call)
     for name, layer in layers.items():
         weights = [w for w in layer.weights if id(w) not in seen]
@@ -163,7 +175,7 @@ def _exported(entry, stored):
     if stored is None:
         return {"exported_bytes": None, "stored_as_float": False}
     kernels = [stored[id(weight)] for weight in entry.binary]
-    # Vectors are folded into one another; matrices stay as they are.
+    # The converter folds vectors into one another, but keeps matrices.
     matrices = [w for w in entry.other if len(w.shape) > 1]
     return {
         "exported_bytes": sum(n for n, _ in kernels) + 4 * _size(matrices),
@@ -177,7 +189,7 @@ def _size(variables):
 
 def _output_shape(entry):
     if not entry.calls:
-        # An input, or a layer that nobody calls.
+        # An input, or a layer that is never called.
         return getattr(entry.layer, "batch_shape", None)
     call = entry.calls[0]
     if call.output_shape is not None or call.shape is None:
@@ -206,7 +218,7 @@ def _macs(entry):
 
 
 def _export(model):
-    """The report on the packed file, or `None`, and why there is none."""
+    """The report about the packed file, or `None`, and a list of notes."""
     broken = [
         weight.path
         for weight in model.weights
@@ -214,39 +226,42 @@ def _export(model):
     ]
     if broken:
         return None, [
-            "The model cannot be exported: there is a NaN or an infinite "
-            f"number in {', '.join(broken)}"
+            "The model cannot be exported: NaN or infinite values in "
+            f"{', '.join(broken)}"
         ]
-    # However well it agrees with Keras: it is only measured.
-    report, error = rehearse_export(model, tolerance=math.inf)
-    if error is None:
-        return report, []
-    # A table of the model is worth more than no table.
-    problem = str(error).strip().split("\n")[0]
-    return None, [f"The model cannot be exported: {problem}"]
+    try:
+        # Any tolerance will do: the file is only measured.
+        return trial_export(model, tolerance=math.inf), []
+    except EXPORT_ERRORS as error:
+        # The table is useful without the size of the file.
+        problem = str(error).strip().split("\n")[0]
+        return None, [f"The model cannot be exported: {problem}"]
+
+
+def trial_export(model, format="packed", **options):
+    """Exports a model to a temporary file; returns the `ExportReport`."""
+    import tflite_export
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.tflite"
+        return tflite_export.export_tflite(model, path, format, **options)
 
 
 def _stored_bytes(model, report):
     """The bytes of each binary kernel in the file, and if they are floats.
 
-    By the `id` of the weight. The file knows kernels by their paths, which
-    nested models may share.
+    The keys are the `id`s of the weights.
     """
-    in_path, weights_of_path = Counter(), Counter()
+    in_file = Counter()
     for row in report.layers:
         if row.kind == "binary":
-            in_path[row.layer] += row.bytes
-    weights = weights_of(model.weights)
-    for weight in weights:
-        weights_of_path[weight.latent.path] += _size([weight.latent])
-
-    def stored(weight):
-        path, size = weight.latent.path, _size([weight.latent])
-        if path in report.not_packed:
-            return 4 * size, True
-        return in_path[path] * size // weights_of_path[path], False
-
-    return {id(weight): stored(weight) for weight in weights}
+            in_file[row.layer] += row.bytes
+    return {
+        id(weight): (4 * _size([weight.latent]), True)
+        if path in report.not_packed
+        else (in_file[path], False)
+        for path, weight in binary_weights(model).items()
+    }
 
 
 def _totals(rows, report):

@@ -1,4 +1,4 @@
-"""The numbers of `keras_lab.summary` as a table of text."""
+"""The numbers of `keras_lab.summary` as a text table."""
 
 import io
 import shutil
@@ -21,9 +21,9 @@ HEADER = (
     "32-bit\nMACs",
 )
 UNKNOWN = "?"
-# The first columns are text, which needs so many characters to be readable.
+# The first two columns are text. Narrower than this, they are hard to read.
 TEXT_COLUMNS, NARROW = 2, 16
-# Where there is no terminal. A table is only as wide as it needs to be.
+# The largest width if there is no terminal.
 WIDTH = 200
 NUMBERS = (
     "binary_params",
@@ -35,7 +35,7 @@ NUMBERS = (
 
 
 def render(title: str, content: dict) -> str:
-    """The table as text, in the manner of Keras' own."""
+    """The table as text, in the style of `model.summary()`."""
     totals, rows = content["totals"], content["layers"]
     lines = [f'Model: "{title}"']
     if rows:
@@ -69,7 +69,7 @@ def _line(row):
 
 
 def _add_column(table, cells, is_text):
-    """Names and shapes may be broken into lines, numbers not."""
+    """Names and shapes may wrap, numbers may not."""
     title = cells[0]
     width = max(len(part) for cell in cells for part in cell.split("\n"))
     if is_text:
@@ -124,8 +124,8 @@ def _total_lines(totals):
         lines.append(_compression(totals["compression"]))
     if totals["xnor_macs"]:
         lines.append(
-            f"{totals['xnor_macs']:,} of the 1-bit MACs have sign inputs: "
-            "they are XNORs."
+            f"{totals['xnor_macs']:,} of the 1-bit MACs are XNORs: their "
+            "inputs are signs."
         )
     return lines
 
@@ -134,9 +134,6 @@ def _compression(factor):
     if factor < 1:
         return (
             f"The exported file is {1 / factor:.1f} times as large as the "
-            "weights now: so small a network is mostly graph."
+            "weights: in so small a network, the graph takes most of it."
         )
-    return (
-        f"Compression: {factor:.1f}, the bytes now over those of the exported "
-        "file."
-    )
+    return f"Compression: {factor:.1f} (bytes now / bytes of the exported file)"

@@ -1,12 +1,13 @@
 """`ExportBest`: the `.tflite` file of the best epoch."""
 
+import contextlib
 import math
 import warnings
 
 import keras
 
-from keras_lab.checks import is_built
-from keras_lab.exporting import rehearse_export, try_export
+from keras_lab.analysis.summary import EXPORT_ERRORS, trial_export
+from keras_lab.convert.graph import is_built
 from keras_lab.files import check_target
 
 __all__ = ["ExportBest"]
@@ -17,26 +18,26 @@ EXPORT_OPTIONS = {"batch_size", "validation_data", "tolerance"}
 class ExportBest(keras.callbacks.Callback):
     """Writes the `.tflite` file of the best epoch so far.
 
-    As `keras.callbacks.ModelCheckpoint` with `save_best_only=True`, but what it
-    writes is what `tflite_export.export_tflite` does: one bit a weight. The
-    file is compared with the model in the stock interpreter before it takes the
-    place of the one before, so there is a whole file at any time.
+    It works like `keras.callbacks.ModelCheckpoint` with `save_best_only=True`,
+    but it writes the file of `tflite_export.export_tflite`: one bit per weight.
+    The file is compared with the model in the stock interpreter before it
+    replaces the previous one, so there is a complete file at any time.
 
-    When the training begins, the model is exported once and the file thrown
-    away: what cannot work is an error then, not hours later. (Not a model that
-    its first step builds.) Where an epoch cannot be exported all the same, it
-    warns, and the file before stays.
+    When the training begins, the model is exported once to a temporary file, so
+    that an error appears then and not hours later. (A model that is built by
+    its first step is not exported at this point.) If the export of an epoch
+    fails, there is a warning, and the previous file stays.
 
     Args:
         filename: Where to write, ending in `.tflite`.
-        monitor: The name in the logs that says what is best. Defaults to
-            `"val_loss"`.
-        mode: `"min"`, `"max"`, or `"auto"`: as Keras' callbacks do, `"min"`
-            for a loss, and for a metric what its class says. Where that is not
-            known, it is an error at the end of the first epoch.
+        monitor: The name in the logs that decides which epoch is best. Defaults
+            to `"val_loss"`.
+        mode: `"min"`, `"max"`, or `"auto"`: as in Keras' callbacks, `"min"` for
+            a loss, and for a metric what its class says. If that is unknown,
+            there is an error at the end of the first epoch.
         format: As in `export_tflite`. Defaults to `"packed"`.
-        initial_value_threshold: What to be better than at first, for instance
-            the best value before the training was interrupted.
+        initial_value_threshold: The value that the first file must improve on,
+            for example the best value before the training was interrupted.
         verbose: 0, or 1 to print a line for each file. Defaults to `0`.
         **options: Other arguments of `export_tflite`: `batch_size`,
             `validation_data`, `tolerance`.
@@ -79,10 +80,15 @@ class ExportBest(keras.callbacks.Callback):
                 "`ExportBest` passes `batch_size`, `validation_data` and "
                 f"`tolerance` to `export_tflite`. Received: {sorted(unknown)}"
             )
-        from tflite_export.export import check_format
+        from tflite_export import Format
 
         self.filename = check_target("filename", filename, (".tflite",))
-        self.format = str(check_format(format))
+        if format not in list(Format):
+            raise ValueError(
+                f"`format` must be one of {[str(name) for name in Format]}. "
+                f"Received: format={format!r}"
+            )
+        self.format = str(format)
         self.monitor = monitor
         self.mode = mode
         self.verbose = verbose
@@ -98,17 +104,16 @@ class ExportBest(keras.callbacks.Callback):
         check_target("filename", self.filename, (".tflite",))
         if is_built(self.model):
             options = {**self.options, "tolerance": math.inf}
-            _, error = rehearse_export(self.model, self.format, **options)
-            # How well the file agrees may be another thing once it is trained.
-            if error and not isinstance(error, tflite_export.ValidationError):
-                raise error
+            # The trained model may be closer to its file than this one.
+            with contextlib.suppress(tflite_export.ValidationError):
+                trial_export(self.model, self.format, **options)
 
     def on_epoch_end(self, epoch, logs=None):
         logs = logs or {}
         if self.mode == "auto":
             self.mode = _mode_of(self.monitor, self.model)
         if self.monitor not in logs:
-            # Once: with `validation_freq` it may be there in some epochs only.
+            # Only once: with `validation_freq` some epochs have no such value.
             self._warn_once(
                 f"`ExportBest` finds no '{self.monitor}' in the logs. "
                 f"Received: {sorted(logs)}"
@@ -122,22 +127,25 @@ class ExportBest(keras.callbacks.Callback):
         return value < self.best if self.mode == "min" else value > self.best
 
     def _export(self, epoch, value):
-        report, error = try_export(
-            self.model, self.filename, self.format, **self.options
-        )
-        if error:
-            # Hours of training are worth more than this file.
+        import tflite_export
+
+        try:
+            self.report = tflite_export.export_tflite(
+                self.model, self.filename, self.format, **self.options
+            )
+        except EXPORT_ERRORS as error:
+            # Do not lose hours of training because of this file.
             warnings.warn(
-                f"Epoch {epoch} is not exported to '{self.filename}': {error}",
+                f"Epoch {epoch} was not exported to '{self.filename}': {error}",
                 stacklevel=2,
             )
             return
-        self.report = report
         self.best, self.best_epoch = value, epoch
         if self.verbose:
             print(
                 f"\nEpoch {epoch + 1}: {self.monitor} is {value:.5g}, the best "
-                f"so far: {self.report.file_bytes:,} bytes in {self.filename}"
+                f"so far. Wrote {self.filename} with "
+                f"{self.report.file_bytes:,} bytes"
             )
 
     def _warn_once(self, message):
@@ -147,7 +155,7 @@ class ExportBest(keras.callbacks.Callback):
 
 
 def _mode_of(monitor, model):
-    """Whether a value is to be small or large: what Keras itself thinks."""
+    """Returns "min" or "max", as Keras itself would decide."""
     judge = keras.callbacks.EarlyStopping(monitor, patience=2)
     judge.set_model(model)
     judge.on_train_begin()
@@ -156,8 +164,8 @@ def _mode_of(monitor, model):
             judge.on_epoch_end(epoch, {monitor: float(epoch)})
     except ValueError as error:
         raise ValueError(
-            f"`ExportBest` cannot tell whether '{monitor}' is better small or "
-            "large: give it `mode='min'` or `mode='max'`. "
+            f"`ExportBest` does not know whether '{monitor}' should be small "
+            "or large. Set `mode='min'` or `mode='max'`. "
             f"Received: monitor='{monitor}', mode='auto'"
         ) from error
     return "max" if judge.best_epoch == 1 else "min"

@@ -1,4 +1,4 @@
-"""`BinaryMonitor`: what the binary weights do while a network trains."""
+"""`BinaryMonitor`: measures the binary weights while a network trains."""
 
 import math
 import numbers
@@ -14,10 +14,10 @@ from keras_lab.analysis.measurements import (
     QUANTITIES,
     flipped_share,
     measure,
+    parts_of,
     sign_bits,
 )
-from keras_lab.analysis.names import named_parts
-from keras_lab.checks import nothing_binary
+from keras_lab.convert.graph import no_binary_weights
 from keras_lab.files import check_folder, check_target
 
 __all__ = ["BinaryMonitor"]
@@ -26,59 +26,56 @@ HISTOGRAM_BINS = 60
 
 
 class BinaryMonitor(keras.callbacks.Callback):
-    """Watches the binary weights of a model; the training does not notice.
+    """Measures the binary weights of a model without changing its training.
 
-    For each binary weight, at the end of each epoch, and every few steps if
-    asked to:
+    For each binary weight, at the end of each epoch or also every few steps:
 
-    | quantity | what it is |
+    | quantity | meaning |
     |---|---|
-    | `alpha` | the scale α; of several, their mean |
-    | `flips` | the share of signs that differ from the last time |
+    | `alpha` | the scale α; if there are several, their mean |
+    | `flips` | the share of signs that changed since the last measurement |
     | `clipped` | the share of latent weights at the limit of `WeightClip` |
     | `near_zero` | the share of those smaller than 0.1·α, about to flip |
     | `d_min`, `d_median`, `d_max` | the curvature d of `LABAdam` |
     | `error` | ‖w−ŵ‖_D / ‖w‖_D, what binarization loses |
 
-    They go into Keras' logs under names like `dense_1/alpha`, for the callbacks
-    *after* this one, the history and the progress bar. A recurrent weight has
-    an entry for each gate: `lstm/alpha_i`, `_f`, `_c`, `_o`, and for the
-    recurrent kernel `lstm/recurrent_alpha_i`; a GRU has `_z`, `_r`, `_h`. A
-    layer in a nested model is `encoder/dense_1/alpha`; a shared one is there
-    once.
+    The attribute `history` has one dict per weight and measurement. With a
+    `filename` the same rows go to a CSV file. A weight is named as in
+    `keras_lab.binary_weights`, for example `encoder/dense_1/kernel`. A
+    recurrent weight has one row per gate: `lstm/kernel_i`, `_f`, `_c`, `_o` and
+    `lstm/recurrent_kernel_i`; a GRU has `_z`, `_r`, `_h`.
 
-    What a weight does not have is left out of the logs and empty in the CSV:
-    `clipped` without a `WeightClip`, d with another optimizer than `LABAdam`;
-    the error then is that of a uniform d. What has no value just now is NaN in
-    the logs, so that they have the same entries in each epoch, and empty in the
-    CSV: flips where the signs before are not known, d at a learning rate of
-    zero.
+    With `log_quantities` they also go into Keras' logs, so that the progress
+    line, the result of `fit` and the callbacks after this one have them. Their
+    names there are like `dense_1/alpha` and `lstm/recurrent_alpha_i`.
 
-    A step is one of the optimizer, `optimizer.iterations`: with gradient
-    accumulation an update, not a batch. A position in the CSV and in
-    TensorBoard is such a number, so a second `fit` goes on from the first.
+    A quantity that a weight does not have is left out: `clipped` without a
+    `WeightClip`, and d with an optimizer other than `LABAdam`. The error then
+    uses a uniform d. A quantity without a value at present is NaN in the logs
+    and empty in the CSV: flips if the signs before are not known, and d if the
+    learning rate is zero.
 
-    After an interruption, give a new monitor the same `filename`. It goes on
-    with the rows up to where the training is resumed, by its epoch or by its
-    step, and drops those beyond, which will come again. It measures at the same
-    steps as without the interruption. The first flips are relative to the
-    resumed weights if these are the ones of the last row, and unknown
-    otherwise, as they are for a model that is built by its first step. A
-    training from the start starts the file anew. If the file cannot be written,
-    the monitor warns once and keeps its `history`.
+    Steps are those of `optimizer.iterations`: with gradient accumulation a step
+    is an update, not a batch. A second `fit` continues the first one.
+
+    To resume a training, create a new monitor with the same `filename`. It
+    keeps the rows up to the point where the training resumes, and measures at
+    the same steps as without the interruption. A training from the start starts
+    a new file. If the file cannot be written, there is one warning.
 
     Args:
-        filename: Where to write the CSV, one row a weight and time, with the
-            epoch and the step: as in Keras, epochs count from 0. It is written
-            whole at the end of each epoch. Defaults to `None`, no file.
-        log_dir: A folder for TensorBoard: scalars, and histograms of the
-            latent weights. Defaults to `None`.
-        every: `"epoch"`, or a number n: after each step that is a multiple of
-            n, or is the first to pass one where `steps_per_execution` hides it,
-            and at the end of each epoch. Defaults to `"epoch"`.
-        quantities: Which of the quantities go into the logs. All are in the
-            CSV. Defaults to all.
-        near_zero: What near zero is, as a part of α. Defaults to `0.1`.
+        filename: The CSV file to write, with one row per weight and
+            measurement. Epochs count from 0, as in Keras. The file is written
+            at the end of each epoch. Defaults to `None`: no file.
+        log_dir: A folder for TensorBoard: scalars, and histograms of the latent
+            weights. Defaults to `None`.
+        every: `"epoch"`, or a number n to measure also after each n-th step.
+            If `steps_per_execution` skips that step, it is the next one that
+            Keras shows. Defaults to `"epoch"`.
+        log_quantities: A list of the quantities to add to Keras' logs, for
+            example `["alpha", "flips"]`, or `"all"`. Defaults to none.
+        near_zero: A weight is near zero if |w| is smaller than `near_zero`·α.
+            Defaults to `0.1`.
 
     Example:
 
@@ -92,12 +89,12 @@ class BinaryMonitor(keras.callbacks.Callback):
         filename=None,
         log_dir=None,
         every="epoch",
-        quantities=QUANTITIES,
+        log_quantities=(),
         near_zero=0.1,
     ):
         super().__init__()
         _check_every(every)
-        _check_quantities(quantities)
+        log_quantities = _checked_quantities(log_quantities)
         if not (isinstance(near_zero, numbers.Real) and near_zero > 0):
             raise ValueError(
                 "`near_zero` must be a positive number. "
@@ -113,10 +110,10 @@ class BinaryMonitor(keras.callbacks.Callback):
         if log_dir is not None:
             self.log_dir = check_folder("log_dir", log_dir)
         self.every = every
-        self.quantities = tuple(quantities)
+        self.log_quantities = log_quantities
         self.near_zero = near_zero
         if every != "epoch":
-            # Keras waits for each step where a callback has this method.
+            # If a callback has this method, Keras waits for each step.
             self.on_train_batch_end = self._on_train_batch_end
 
     def on_train_begin(self, logs=None):
@@ -126,7 +123,7 @@ class BinaryMonitor(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
-        # Not when training begins: `BackupAndRestore` may come after us.
+        # Not in `on_train_begin`: `BackupAndRestore` may come after this one.
         if self._signs is None:
             self._begin()
 
@@ -163,7 +160,7 @@ class BinaryMonitor(keras.callbacks.Callback):
             self._writer.close()
 
     def plot(self, path):
-        """Draws α, flips and saturation by epoch, one line a weight.
+        """Draws α, flips and clipped weights, with one line per weight.
 
         Args:
             path: Where to write: `.png`, `.pdf` or `.svg`.
@@ -183,14 +180,16 @@ class BinaryMonitor(keras.callbacks.Callback):
             part.name: sign_bits(
                 part.select(ops.convert_to_numpy(part.weight.latent))
             )
-            for part in named_parts(self.model)
+            for part in parts_of(self.model)
         }
 
     def _measure(self, step):
-        # Looked up now: the first step may have built the model.
-        parts = named_parts(self.model)
+        # Looked up each time: the first step may have built the model.
+        parts = parts_of(self.model)
         if not parts:
-            self._warn_once(f"Nothing to monitor. {nothing_binary(self.model)}")
+            self._warn_once(
+                f"Nothing to monitor. {no_binary_weights(self.model)}"
+            )
         optimizer = getattr(self.model, "optimizer", None)
         measured = measure(parts, optimizer, self.near_zero)
         self._latest = {}
@@ -211,7 +210,7 @@ class BinaryMonitor(keras.callbacks.Callback):
         return None if before is None else flipped_share(before, bits, count)
 
     def _log(self, part, values):
-        for name in self.quantities:
+        for name in self.log_quantities:
             if name in values:
                 value = math.nan if values[name] is None else values[name]
                 self._latest[part.quantity(name)] = value
@@ -230,10 +229,10 @@ class BinaryMonitor(keras.callbacks.Callback):
         try:
             write_history(self.filename, self.history)
         except OSError as error:
-            # The training is worth more than this file.
+            # Do not stop the training because of this file.
             self._warn_once(
-                f"'{self.filename}' cannot be written, the training goes on: "
-                f"{error.strerror}"
+                f"Cannot write '{self.filename}': {error.strerror}. The "
+                "training goes on."
             )
 
     def _warn_once(self, message):
@@ -251,10 +250,13 @@ def _check_every(every):
         )
 
 
-def _check_quantities(quantities):
+def _checked_quantities(quantities):
+    if quantities == "all":
+        return QUANTITIES
     listed = isinstance(quantities, (list, tuple))
     if not listed or any(name not in QUANTITIES for name in quantities):
         raise ValueError(
-            f"`quantities` must be a list of some of {list(QUANTITIES)}. "
-            f"Received: quantities={quantities!r}"
+            f"`log_quantities` must be 'all' or a list of {list(QUANTITIES)}. "
+            f"Received: log_quantities={quantities!r}"
         )
+    return tuple(quantities)

@@ -1,153 +1,138 @@
-"""`ProgressiveBinarization`: from float to binary little by little."""
+"""`ProgressiveBinarization`: a float network becomes binary layer by layer."""
 
-import contextlib
 import numbers
 import warnings
 
 import keras
 
-from keras_lab.analysis.names import leaf_layers
 from keras_lab.binary_weight import full_precision, weights_of
+from keras_lab.convert.graph import leaf_layers
 
 __all__ = ["ProgressiveBinarization"]
 
 
 class ProgressiveBinarization(keras.callbacks.Callback):
-    """Lets the binary weights take the place of the latent ones gradually.
+    """Makes the layers of a network binary one after another.
 
     In the training steps of the first n epochs only a share
 
-        λ = 1/(n+1), 2/(n+1), …, n/(n+1)
+        1/(n+1), 2/(n+1), …, n/(n+1)
 
-    of the layers is binary, the first ones of the model first, each with all of
-    its weights; the others compute with w. From then on all use ŵ. Gradients,
-    the optimizer and α are the same as always. Everything but a training step
-    uses ŵ: validation, `predict`, a saved or exported model.
+    of the layers computes with ŵ, starting with the first layers of the model.
+    The other layers compute with the latent weight w. From epoch n + 1 on, all
+    layers use ŵ. Gradients, the optimizer and α are the same as without this
+    callback. Only training steps are affected: validation, `predict`, and a
+    model that is saved or exported use ŵ in all layers.
 
-    λ depends on the number of the epoch alone, so a training that is resumed
-    with `initial_epoch` goes on as it would have.
+    The share depends only on the number of the epoch, so a training that is
+    resumed with `initial_epoch` continues correctly. Each time a layer becomes
+    binary, Keras compiles the training step again.
 
     Args:
-        epochs: n, over how many epochs λ grows. 0 is without effect. A training
-            that ends before λ is 1 gives a warning.
+        epochs: n, an integer. 0 has no effect. If a training ends before all
+            layers are binary, there is a warning.
+
+    Attributes:
+        binary_layers: A list with a bool for each layer that has binary
+            weights, in the order of the model: whether it computes with ŵ in
+            the present epoch.
 
     Example:
 
     >>> model = keras_lab.binarize_model(trained)
-    >>> gently = keras_lab.callbacks.ProgressiveBinarization(epochs=5)
-    >>> model.fit(x, y, epochs=20, callbacks=[gently])
+    >>> progressive = keras_lab.callbacks.ProgressiveBinarization(epochs=5)
+    >>> model.fit(x, y, epochs=20, callbacks=[progressive])
     """
 
     def __init__(self, epochs):
         super().__init__()
-        whole = isinstance(epochs, numbers.Integral) and epochs >= 0
-        if isinstance(epochs, bool) or not whole:
+        is_integer = isinstance(epochs, numbers.Integral)
+        if isinstance(epochs, bool) or not is_integer or epochs < 0:
             raise ValueError(
-                "`epochs` must be a whole number, at least 0. "
+                "`epochs` must be an integer, at least 0. "
                 f"Received: epochs={epochs!r}"
             )
         self.epochs = int(epochs)
+        self.binary_layers = []
 
     def on_train_begin(self, logs=None):
-        weights, self._layers = _by_layer(self.model)
-        if not weights:
+        self._layers = _weights_by_layer(self.model)
+        if not self._layers:
             warnings.warn(
-                f"Model '{self.model.name}' has no binary weights to train: "
-                "there is nothing to make progress with.",
+                f"Model '{self.model.name}' has no binary weights to train, so "
+                "`ProgressiveBinarization` has no effect.",
                 stacklevel=2,
             )
-        self._weights = weights
-        self.shares = [1.0] * len(weights)
-        self._done = 1.0
-        self._install()
+        self.binary_layers = [True] * len(self._layers)
+        self._replace_train_step()
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._done = min(1.0, (epoch + 1) / (self.epochs + 1))
-        count = len(set(self._layers))
-        shares = [float(layer < self._done * count) for layer in self._layers]
-        if shares != self.shares:
-            _restore(self.model)
-            self.shares = shares
-            self._install()
+        share = min(1.0, (epoch + 1) / (self.epochs + 1))
+        count = len(self._layers)
+        binary = [number < share * count for number in range(count)]
+        if binary != self.binary_layers:
+            self.binary_layers = binary
+            _make_train_function(self.model)
 
     def on_train_end(self, logs=None):
         _restore(self.model)
-        if self.shares and self._done < 1:
+        if not all(self.binary_layers):
             warnings.warn(
-                f"The training ended at λ = {self._done:.2f}: the network has "
-                "not been trained as the binary one that it is from now on. "
-                f"With `epochs={self.epochs}`, λ is 1 from epoch "
+                f"The training ended with {sum(self.binary_layers)} of "
+                f"{len(self.binary_layers)} layers binary. Now all of them "
+                "are, but the network was not trained like that. With "
+                f"`epochs={self.epochs}`, all layers are binary from epoch "
                 f"{self.epochs + 1} on.",
                 stacklevel=2,
             )
 
-    def _install(self):
-        """Changes the training steps of this `fit`, and no others.
+    def _replace_train_step(self):
+        """Makes the training steps of this `fit`, and no others, use w.
 
-        A `fit` may die anywhere, and then no callback hears of it. But each
-        training, be it `fit` or `train_on_batch`, first asks the model to make
-        its train function: by then the `fit` before it is over.
+        Keras calls no callback if an error or an interrupt ends `fit`. But
+        every training, with `fit` or with `train_on_batch`, first calls
+        `make_train_function`. So this is where the model is restored.
         """
-        model = self.model
-        step = model.train_step
-        pairs = zip(self._weights, self.shares)
-        latent = [weight for weight, share in pairs if not share]
+        model, train_step = self.model, self.model.train_step
 
-        def train_step(*args, **kwargs):
-            with full_precision(latent):
-                return step(*args, **kwargs)
-
-        # Keras looks the step up where it makes the function or, depending on
-        # its version, where it traces it.
-        with _attribute(model, "train_step", train_step):
-            model.make_train_function(force=True)
-        function = model.train_function
-
-        def train_function(iterator):
-            with _attribute(model, "train_step", train_step):
-                return function(iterator)
+        def progressive_train_step(*args, **kwargs):
+            layers = zip(self._layers, self.binary_layers)
+            weights = [w for ws, binary in layers if not binary for w in ws]
+            with full_precision(weights):
+                return train_step(*args, **kwargs)
 
         def make_train_function(force=False):
             _restore(model)
             return model.make_train_function(force)
 
-        model.train_function = train_function
+        model.train_step = progressive_train_step
         model.make_train_function = make_train_function
+        _make_train_function(model)
+
+
+def _make_train_function(model):
+    # The method of the class, not the attribute of the model that restores it.
+    type(model).make_train_function(model, force=True)
 
 
 def _restore(model):
-    with contextlib.suppress(AttributeError):
-        del model.make_train_function
+    for name in ("train_step", "make_train_function"):
+        if name in vars(model):
+            delattr(model, name)
+    # Without a function, `make_train_function` makes one.
     model.train_function = None
 
 
-@contextlib.contextmanager
-def _attribute(model, name, value):
-    """In here the model has another attribute of this name."""
-    before = vars(model).get(name)
-    setattr(model, name, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            delattr(model, name)
-        else:
-            setattr(model, name, before)
-
-
-def _by_layer(model):
-    """The binary weights to train, and the number of the layer of each."""
+def _weights_by_layer(model):
+    """A list of the binary weights to train for each layer that has some."""
     wanted = {id(w): w for w in weights_of(model.trainable_variables)}
-    weights, layers = [], []
+    inner = [layer.weights for layer in leaf_layers(model).values()]
     # A weight of the model itself counts as a layer.
     own = [[variable] for variable in model.trainable_variables]
-    inner = [layer.weights for layer in leaf_layers(model).values()]
-    number = 0
+    found = []
     for variables in [*inner, *own]:
-        found = [w for w in weights_of(variables) if id(w) in wanted]
-        for weight in found:
-            del wanted[id(weight)]
-        weights += found
-        layers += [number] * len(found)
-        number += bool(found)
-    return weights, layers
+        weights = [wanted.pop(id(w), None) for w in weights_of(variables)]
+        weights = [weight for weight in weights if weight is not None]
+        if weights:
+            found.append(weights)
+    return found

@@ -1,4 +1,4 @@
-"""Statistics of batch norm, measured anew."""
+"""`recalibrate_batch_norm`: new moving statistics for batch norm."""
 
 import contextlib
 import itertools
@@ -10,7 +10,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_lab.checks import check_is_model, is_built, no_weights_yet
+from keras_lab.convert.graph import (
+    check_is_model,
+    is_built,
+    no_weights_yet,
+    walk,
+)
 
 __all__ = ["recalibrate_batch_norm"]
 
@@ -20,29 +25,31 @@ def recalibrate_batch_norm(
 ) -> int:
     """Sets the moving statistics of batch norm to those of some data.
 
-    Binary kernels give a network other activations than the ones its moving
-    means and variances were averaged over, and flipping signs move them faster
-    than the averages follow. Here they become the mean and the variance of all
-    that a layer sees of the data, batch by batch, with the weights as they are
-    now. A batch counts by its size, and the variance between batches counts,
-    too. All other layers run as in inference, and nothing else changes. After
-    an error, the statistics are as they were.
+    The activations of a network change when its kernels become binary, and
+    signs that flip change them faster than the moving averages follow. This
+    function sets the averages to the mean and variance of everything that a
+    layer receives for the data, with the present weights. Each batch counts by
+    its size, and the variance between batches is included. All other layers
+    run in inference mode, and nothing else changes. After an error, the
+    statistics are unchanged.
 
     Args:
-        model: A built model. Layers of batch norm in models within it count;
-            frozen ones are left alone, as in training.
-        data: The inputs: an array, or batches of them as a `tf.data.Dataset`,
-            a `keras.utils.PyDataset` or another iterable. Of a batch that is a
-            tuple, the first element is taken. Several inputs are a dict of
-            arrays, or a list of them in the order of `model.inputs`. For a
-            model of one input a list of arrays is one of batches, and a tuple
-            of arrays is an error: it is likely to be `(x, y)`.
-        batch_size: How many rows of an array make a batch. Defaults to `128`.
-        batches: How many batches to use at most. Defaults to all of them.
+        model: A built model. Batch norm layers inside inner models, wrappers
+            and custom layers are included. Layers that are not trainable are
+            left unchanged, as in training.
+        data: The inputs: an array, or batches of inputs as a
+            `tf.data.Dataset`, a `keras.utils.PyDataset` or another iterable. If
+            a batch is a tuple, its first element is used. Several inputs are a
+            dict of arrays, or a list of arrays in the order of `model.inputs`.
+            For a model with one input, a list of arrays is a list of batches,
+            and a tuple of arrays raises ValueError: it is probably `(x, y)`.
+        batch_size: The number of rows per batch if `data` is an array. Defaults
+            to `128`.
+        batches: The largest number of batches to use. Defaults to `None`: all.
 
     Returns:
-        The number of batches used; 0, with a warning, for a model without batch
-        norm to train.
+        The number of batches used. It is 0, with a warning, if the model has no
+        trainable batch norm.
 
     Example:
 
@@ -57,14 +64,14 @@ def recalibrate_batch_norm(
     found = _batches(data, batch_size, model)
     statistics = [
         _Statistics(layer)
-        for layer in model._flatten_layers()
+        for layer in walk(model).values()
         if isinstance(layer, keras.layers.BatchNormalization)
         and layer.trainable
     ]
     if not statistics:
         warnings.warn(
-            f"Model '{model.name}' has no batch norm that is trainable: there "
-            "is nothing to recalibrate.",
+            f"Model '{model.name}' has no trainable batch norm, so there is "
+            "nothing to recalibrate.",
             stacklevel=2,
         )
         return 0
@@ -91,7 +98,10 @@ def recalibrate_batch_norm(
 
 
 class _Statistics:
-    """What a layer of batch norm sees: n, n·mean and n·(variance + mean²)."""
+    """Measures what a batch norm layer receives.
+
+    It adds up n, n·mean and n·(variance + mean²) over the batches.
+    """
 
     def __init__(self, layer):
         self.layer = layer
@@ -100,10 +110,13 @@ class _Statistics:
 
     @contextlib.contextmanager
     def measured(self):
-        """In here the layer runs as in training, whatever it hears.
+        """Inside, the layer runs in training mode, and the rest does not.
 
         With a momentum of 0, its moving statistics are those of the batch.
-        Afterwards they are as they were.
+        Afterwards they are restored.
+
+        The layer's `call` is replaced, because Keras has no hook for the calls
+        of a layer, and it may be inside a custom layer or a subclassed model.
         """
         layer, call = self.layer, self.layer.call
         options = {"momentum": 0.0, "renorm": False}
@@ -113,7 +126,7 @@ class _Statistics:
 
         def call_and_measure(inputs, training=None, mask=None):
             for variable in self.variables:
-                # What they were, a NaN even, must not count.
+                # The old values must not count, not even as 0·NaN.
                 variable.assign(ops.zeros_like(variable))
             outputs = call(inputs, training=True, mask=mask)
             self._add(inputs, mask)
@@ -144,16 +157,15 @@ class _Statistics:
         self.sum_of_squares = self.sum_of_squares + count * (variance + mean**2)
 
     def check(self):
-        """An error, unless the results are finite."""
+        """Raises ValueError if the results are not finite."""
         if not np.isfinite(self.sum + self.sum_of_squares).all():
             raise ValueError(
-                f"Layer '{self.layer.name}' gets values that are not finite, "
-                "or too large: its statistics, and all others, are left as "
-                "they were."
+                f"Layer '{self.layer.name}' receives values that are not "
+                "finite, or too large. No statistics were changed."
             )
 
     def assign(self):
-        """Sets the statistics, unless the layer was not called."""
+        """Sets the statistics if the layer was called."""
         if self.count:
             mean = self.sum / self.count
             variance = self.sum_of_squares / self.count - mean**2
@@ -176,19 +188,19 @@ def _check_count(name, value):
 
 
 def _batches(data, batch_size, model):
-    """The inputs, batch by batch."""
+    """Returns an iterable of the inputs of each batch."""
     inputs = getattr(model, "inputs", None) or [None]
     parts = data if isinstance(data, (list, tuple)) else [None]
     are_arrays = len(parts) > 0 and all(hasattr(x, "shape") for x in parts)
     if are_arrays and isinstance(data, tuple) and len(inputs) == 1:
         raise ValueError(
-            "`data` must be the inputs alone: x, not (x, y). "
-            f"Received: a tuple of {len(data)} arrays for a model of one input"
+            "`data` must be only the inputs: x, not (x, y). "
+            f"Received: a tuple of {len(data)} arrays for one input"
         )
     if are_arrays and len(inputs) > 1:
         if len(parts) != len(inputs):
             raise ValueError(
-                f"`data` must have an array for each of the {len(inputs)} "
+                f"`data` must have one array for each of the {len(inputs)} "
                 f"inputs. Received: {len(parts)} arrays"
             )
         return _slices(data, batch_size)
@@ -211,8 +223,8 @@ def _slices(arrays, batch_size):
     lengths = {shape[0] if shape else None for shape in shapes}
     if len(lengths) != 1 or None in lengths:
         raise ValueError(
-            "`data` must be arrays of the same number of rows. "
-            f"Received: arrays of the shapes {shapes}"
+            "`data` must be arrays with the same number of rows. "
+            f"Received: arrays of shapes {shapes}"
         )
     starts = range(0, lengths.pop(), batch_size)
     rows = (slice(start, start + batch_size) for start in starts)

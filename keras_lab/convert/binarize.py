@@ -1,8 +1,7 @@
 """`binarize_model`: from a trained Keras network to its binary counterpart.
 
-The way back of `freeze`, by the same mechanism: models are rebuilt part by
-part, with the layer of keras_lab in the place of the Keras layer of that name.
-The trained weights become latent ones.
+The model is rebuilt from its layers. A layer of keras_lab replaces the Keras
+layer that it is named after, and the trained weights become its latent weights.
 """
 
 import dataclasses
@@ -13,26 +12,29 @@ import keras
 import numpy as np
 
 import keras_lab.layers
-from keras_lab.analysis.names import leaf_layers
 from keras_lab.binary_weight import weights_of
 from keras_lab.constraints import WeightClip
-from keras_lab.convert.graph import first_and_last
+from keras_lab.convert.graph import (
+    first_and_last,
+    is_functional,
+    is_keras_class,
+    leaf_layers,
+    with_inner_layers,
+)
 from keras_lab.convert.rebuild import (
     Rebuilder,
     assign,
-    check_model,
-    is_keras_class,
-    is_made_of_layers,
+    check_can_rebuild,
     without_alphas,
 )
 from keras_lab.layers.base import BinaryLayer
-from keras_lab.layers.recurrent import BinaryRecurrent
+from keras_lab.layers.recurrent import BinaryRecurrent, BinaryRNN
 from keras_lab.layers.recurrent_cells import BinaryCell
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
 __all__ = ["ConversionReport", "binarize_model"]
 
-# Keras layers that hold others: where in the config, and as which attribute.
+# Keras layers with layers inside: their keys in the config, and the attributes.
 WRAPPERS = {
     "Bidirectional": {
         "layer": "forward_layer",
@@ -45,21 +47,23 @@ WRAPPERS = {
     "Functional": {"layers": "layers"},
 }
 _QUANTIZED = keras.dtype_policies.QuantizedDTypePolicy
+# A plain RNN is converted if there is a cell to convert in it.
 COUNTERPARTS = {
     name.removeprefix("Binary"): getattr(keras_lab.layers, name)
     for name in keras_lab.layers.__all__
+    if name != "BinaryRNN"
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What became of a layer with weights.
+    """What happened to a layer that has weights.
 
-    Args:
-        layer: Its name, after those of the models around it.
+    Attributes:
+        layer: Its path: its name after the names of the models around it.
         kind: Its class.
-        weights: How many weights it has.
-        skipped: Why it was left as it is; `None` if it was converted.
+        weights: The number of its weights.
+        skipped: Why it was kept as it is; `None` if it was converted.
     """
 
     layer: str
@@ -69,11 +73,11 @@ class Row:
 
 
 class ConversionReport(tuple):
-    """A `Row` for each layer with weights. Prints as a table."""
+    """A `Row` for each layer that has weights. Prints as a table."""
 
     @property
     def converted(self):
-        """The names of the layers that were converted."""
+        """The paths of the layers that were converted."""
         return [row.layer for row in self if row.skipped is None]
 
     def __str__(self):
@@ -102,52 +106,59 @@ def binarize_model(
     skip_last: bool = True,
     return_report: bool = False,
 ):
-    """A new model with binary layers; the weights of `model` are latent ones.
+    """Returns a new model with binary layers and the weights of `model`.
 
-    Dense, convolution and recurrent layers become their binary counterparts,
+    Dense, convolutional and recurrent layers become their binary counterparts,
     also in a `Bidirectional`, a `TimeDistributed`, an `RNN`, and in models
-    within the model. Names, connections, sharing, dtype policies, trainable
-    flags and options stay. What has no counterpart stays as it is: a custom
-    layer, one with LoRA weights, one that takes integers. A layer that is
-    binary already stays as it was trained: convert a model in stages if you
-    like.
+    inside the model. Their weights become latent weights. Names, connections,
+    sharing, dtype policies, trainable flags and options stay the same. A layer
+    without a counterpart is kept as it is: a custom layer, or one with LoRA
+    weights. A layer that is binary already is kept as it was trained, so you
+    can convert a model in stages.
 
-    A latent weight is clipped to [−1, 1] in training. Where a layer has larger
+    A latent weight is clipped to [−1, 1] in training. If a layer has larger
     weights, the bound is its largest absolute weight instead, so that no
-    trained weight is cut; a layer with a constraint of its own keeps that one.
+    trained weight is cut. A layer that has a constraint keeps it.
 
-    Binary kernels change what batch norm sees: call
-    `recalibrate_batch_norm(model, data)` before you judge or fine-tune the
+    Binary kernels change the inputs of batch norm: call
+    `recalibrate_batch_norm(model, data)` before you evaluate or fine-tune the
     result.
 
     Args:
-        model: A built Sequential or functional model. It is left as it is. Of
-            a subclass with a `train_step` of its own, make one of the result:
-            `Own(new.inputs, new.outputs)`.
-        kernel_quantizer, input_quantizer: As in `keras_lab.BinaryDense`.
-            `kernel_quantizer=None` changes the classes, not the outputs.
+        model: A built Sequential or functional model. It is left unchanged.
+            If it is an instance of a subclass with its own `train_step`, make
+            one from the result: `Own(new.inputs, new.outputs)`.
+        kernel_quantizer, input_quantizer: As in `keras_lab.BinaryDense`. With
+            `kernel_quantizer=None` only the classes change, not the outputs.
         filters: Which layers to convert: a pattern for their names such as
-            `"block*_conv"`, a list of patterns, or a function of the layer.
-            A layer in a model within the model has its name after the model's,
-            `"encoder/conv"`; a pattern may be of either. Defaults to all.
-        skip_first: Whether to keep the layers that an input reaches, on one
-            path at least, before any other of these kinds.
-        skip_last: Whether to keep those that reach an output so.
-        return_report: Whether to return a `ConversionReport`, too.
+            `"block*_conv"`, a list of patterns, or a function of the layer
+            that returns a bool. A pattern may match the name of a layer or its
+            path, such as `"encoder/conv"`. Defaults to `None`: all layers.
+        skip_first: Whether to keep each layer that is the first of these kinds
+            on at least one path from an input. Defaults to `True`.
+        skip_last: Whether to keep each layer that is the last of these kinds
+            on at least one path to an output. Defaults to `True`.
+        return_report: Whether to return a `ConversionReport`, too. Defaults to
+            `False`.
 
     Returns:
-        The new model, not compiled; with `return_report`, it and the report.
+        The new model, not compiled. With `return_report`, a tuple of it and the
+        report.
+
+    Raises:
+        ValueError: If the model has its own `call`, or if no layer of it can
+            be converted.
 
     Example:
 
     >>> model, report = keras_lab.binarize_model(trained, return_report=True)
     >>> print(report)
     """
-    check_model(model, "binarize_model")
-    if not is_made_of_layers(model):
+    check_can_rebuild(model)
+    if not is_functional(model):
         raise ValueError(
-            f"Model '{model.name}' cannot be rebuilt of its layers: its class "
-            "has a `call` of its own. Write it as a functional model, "
+            f"Model '{model.name}' cannot be rebuilt from its layers: its "
+            "class has its own `call`. Write it as a functional model, "
             "`keras.Model(inputs, outputs)`, or convert the models that it "
             f"uses. Received: a model of type {type(model).__name__}"
         )
@@ -159,7 +170,7 @@ def binarize_model(
     )
     if not chooser.report.converted:
         raise ValueError(
-            f"Nothing of model '{model.name}' can be converted.\n"
+            f"No layer of model '{model.name}' can be converted.\n"
             f"{chooser.report}"
         )
     binary = binarizer.rebuild(model)
@@ -168,14 +179,14 @@ def binarize_model(
 
 
 def _copy_trainable(model, new):
-    # Models set the flags of what they hold, so they come first.
-    parts = zip(model._flatten_layers(), new._flatten_layers(), strict=True)
-    for old_part, new_part in parts:
+    parts = with_inner_layers(model), with_inner_layers(new)
+    # A model sets the flags of the layers inside it. It comes before them.
+    for old_part, new_part in zip(*parts, strict=True):
         new_part.trainable = old_part.trainable
 
 
 class _Chooser:
-    """Decides which layers of a model are converted, and says why not."""
+    """Decides which layers of a model are converted, and why others are not."""
 
     def __init__(self, filters, skip_first, skip_last):
         self.wanted = _filter_function(filters)
@@ -186,7 +197,7 @@ class _Chooser:
         """The ids of the layers to convert."""
         first, last = first_and_last(model, _counts)
         rows, chosen = [], set()
-        for path, layer in leaf_layers(model, is_made_of_layers).items():
+        for path, layer in leaf_layers(model, is_functional).items():
             reason = self._reason(path, layer, first, last)
             if reason is None:
                 chosen.add(id(layer))
@@ -210,7 +221,7 @@ class _Chooser:
 
 
 class _Binarizer(Rebuilder):
-    """Rebuilds a model with binary layers in the place of the chosen ones."""
+    """Rebuilds a model with binary layers instead of the chosen ones."""
 
     def __init__(self, kernel_quantizer, input_quantizer, chosen):
         super().__init__()
@@ -222,7 +233,7 @@ class _Binarizer(Rebuilder):
         }
 
     def new_config(self, layer):
-        config = keras.saving.serialize_keras_object(layer)
+        config = self.serialize(layer)
         if id(layer) in self.chosen:
             self._convert(config, _clip(layer))
         return config
@@ -234,31 +245,37 @@ class _Binarizer(Rebuilder):
             for weight in weights_of(new.weights):
                 weight.refresh()
         else:
-            # Of a layer that is binary already, α among them.
+            # The weights of a binary layer include α.
             assign(new, new.weights, values)
 
     def _convert(self, node, clip):
+        """Changes the config of a layer; returns whether it can be changed."""
         config, name = node["config"], node["class_name"]
         if (node["module"] or "").partition(".")[0] != "keras":
-            return  # A custom class may have any name.
-        for part in WRAPPERS.get(name, ()):
-            inner = config[part]
-            for item in inner if isinstance(inner, list) else [inner]:
-                self._convert(item, clip)
+            return False  # A custom class may have any name.
         if name not in COUNTERPARTS:
-            return
+            inner = [config[key] for key in WRAPPERS.get(name, ())]
+            nodes = [x if isinstance(x, list) else [x] for x in inner]
+            changed = any([self._convert(x, clip) for xs in nodes for x in xs])
+            if changed and name == "RNN":
+                _use_class(node, BinaryRNN)
+            return changed
         cls = COUNTERPARTS[name]
-        node.update(
-            class_name=cls.__name__,
-            module=cls.__module__,
-            registered_name=keras.saving.get_registered_name(cls),
-        )
+        _use_class(node, cls)
         config.update(self.options)
-        if self.options["kernel_quantizer"] is None:
-            return
-        for constraint in _constraints_of(cls):
-            if config.get(constraint) is None:
-                config[constraint] = clip
+        if self.options["kernel_quantizer"] is not None:
+            for constraint in _constraints_of(cls):
+                if config.get(constraint) is None:
+                    config[constraint] = clip
+        return True
+
+
+def _use_class(node, cls):
+    node.update(
+        class_name=cls.__name__,
+        module=cls.__module__,
+        registered_name=keras.saving.get_registered_name(cls),
+    )
 
 
 def _constraints_of(cls):
@@ -273,8 +290,8 @@ def _clip(layer):
         most = float(np.abs(weight.numpy()).max())
         if not np.isfinite(most):
             raise ValueError(
-                f"The weight '{weight.path}' of the trained model has a NaN or "
-                "an infinite number in it: there is nothing to convert."
+                f"The weight '{weight.path}' has a NaN or infinite value, so "
+                f"layer '{layer.name}' cannot be converted."
             )
         largest = max(largest, most)
     return keras.saving.serialize_keras_object(WeightClip(largest))
@@ -291,8 +308,8 @@ def _filter_function(filters):
         and all(isinstance(pattern, str) for pattern in patterns)
     ):
         raise TypeError(
-            "`filters` must be None, a name pattern, a list of them, or a "
-            f"function of a layer. Received: filters={filters!r}"
+            "`filters` must be None, a pattern for names, a list of patterns, "
+            f"or a function of a layer. Received: filters={filters!r}"
         )
     return lambda path, layer: any(
         fnmatch.fnmatchcase(name, pattern)
@@ -325,31 +342,22 @@ def _why_not(layer):
         return "is quantized already"
     if getattr(layer, "lora_enabled", False):
         return "has LoRA weights"
-    if _takes_integers(layer):
-        return "takes integers"
     return None
 
 
 def _is_binary(layer):
-    return isinstance(layer, (BinaryLayer, BinaryRecurrent, BinaryCell))
-
-
-def _takes_integers(layer):
-    return any(
-        not keras.backend.is_float_dtype(tensor.dtype)
-        for node in layer._inbound_nodes
-        for tensor in node.input_tensors[:1]
-    )
+    classes = (BinaryLayer, BinaryRecurrent, BinaryRNN, BinaryCell)
+    return isinstance(layer, classes)
 
 
 def _counts(layer):
-    """Whether there is a layer in it that is binary, or of a kind to become so.
+    """Whether there is a layer in it that is binary or could become binary.
 
-    One that must stay as it is counts, too: what comes after it is not first.
+    A layer that must stay as it is counts, too: the one after it is not first.
     """
     if not isinstance(layer, keras.Layer):
         return False  # An operation, such as a sum.
     return any(
         _is_binary(part) or type(part).__name__ in COUNTERPARTS
-        for part in layer._flatten_layers()
+        for part in with_inner_layers(layer)
     )

@@ -1,4 +1,4 @@
-"""`Distiller`: a binary network that also learns from a float one."""
+"""`Distiller`: a binary network that also learns from a float network."""
 
 import functools
 import math
@@ -7,31 +7,19 @@ import numbers
 import keras
 from keras import ops
 
+from keras_lab.convert.graph import trace
 from keras_lab.models import LABModel
 
 __all__ = ["Distiller", "SoftTargets"]
 
 register = keras.saving.register_keras_serializable(package="keras_lab")
 
-# What `keras.Model` and `LABModel` take; Keras drops all else without a word.
-MODEL_OPTIONS = (
-    "inputs",
-    "outputs",
-    "name",
-    "trainable",
-    "dtype",
-    "autocast",
-    "activity_regularizer",
-    "log_alpha",
-)
-# Activations of Keras whose outputs can be taken for probabilities.
-PROBABILITIES = (
-    "softmax",
-    "sigmoid",
-    "hard_sigmoid",
-    "sparse_sigmoid",
-    "sparsemax",
-)
+# The arguments of `keras.Model` and `LABModel`. Keras ignores any other.
+MODEL_OPTIONS = {"inputs", "outputs", "name", "trainable", "dtype"}
+MODEL_OPTIONS |= {"autocast", "activity_regularizer", "log_alpha"}
+# Activations of Keras whose outputs can be probabilities.
+PROBABILITIES = {"softmax", "sigmoid", "hard_sigmoid", "sparse_sigmoid"}
+PROBABILITIES |= {"sparsemax"}
 
 
 def _is_finite(value):
@@ -41,15 +29,15 @@ def _is_finite(value):
 
 @register
 class SoftTargets(keras.losses.Loss):
-    """T²·KL(teacher ‖ student), of softmax outputs at temperature T.
+    """T²·KL(teacher ‖ student) of softmax outputs at temperature T.
 
-    After Hinton, Vinyals and Dean (2015). T² keeps the size of the gradient
-    about the same whatever T is.
+    From Hinton, Vinyals and Dean (2015). The factor T² keeps the size of the
+    gradient about the same for every T.
 
     Args:
-        temperature: T, a positive float. The larger, the more the small
+        temperature: T, a positive float. The larger it is, the more the small
             probabilities count. Defaults to `2.0`.
-        from_logits: Whether outputs are logits; otherwise they are
+        from_logits: Whether the outputs are logits. Otherwise they are
             probabilities. Defaults to `False`.
         **kwargs: As in `keras.losses.Loss`.
 
@@ -82,19 +70,19 @@ class SoftTargets(keras.losses.Loss):
         return self.temperature**2 * divergence
 
     def check_outputs(self, outputs):
-        """An error, unless they are of several classes."""
+        """Raises ValueError if the outputs have only one class."""
         if outputs.shape[-1] == 1:
             raise ValueError(
-                "SoftTargets compares the probabilities of several classes; of "
-                "a single output it is always 0. Use "
+                "SoftTargets compares the probabilities of several classes. "
+                "For a single output it is always 0. Use "
                 "`distillation_loss='binary_crossentropy'` after a sigmoid, "
-                "'mean_squared_error' otherwise. Received: outputs of the "
-                f"shape {tuple(outputs.shape)}"
+                "'mean_squared_error' otherwise. Received: outputs of shape "
+                f"{tuple(outputs.shape)}"
             )
 
     def _log_probabilities(self, outputs):
-        # The logits of given probabilities are their logarithms, but for a
-        # constant that the softmax takes away.
+        # The logits of probabilities are their logarithms, up to a constant
+        # that the softmax removes.
         if not self.from_logits:
             smallest = keras.config.epsilon()
             outputs = ops.log(ops.maximum(outputs, smallest))
@@ -108,9 +96,9 @@ class SoftTargets(keras.losses.Loss):
 
 
 class _Mean(keras.losses.Loss):
-    """The mean of a function that gives a value a sample.
+    """The mean of a function that returns one value per sample.
 
-    That is what the names of Keras' losses stand for.
+    `keras.losses.get` returns such a function for a name.
     """
 
     def __init__(self, function):
@@ -120,29 +108,29 @@ class _Mean(keras.losses.Loss):
 
 @register
 class Distiller(LABModel):
-    """A `LABModel` whose loss has a second part: what the teacher says.
+    """A `LABModel` that also learns from the outputs of a teacher.
 
         loss = compiled loss + weight · distillation_loss(teacher(x), y_pred)
 
-    in training; an evaluation gives the compiled loss alone. Made from the
-    inputs and outputs of a binary network it shares that network's layers, so
-    training it trains the network, to be saved or exported as ever.
+    in training. `evaluate` returns the compiled loss alone. Create it from the
+    inputs and outputs of a binary network: it shares the layers of that
+    network, so training it trains the network, which you then save or export.
 
-    The teacher is asked as in inference, and never changes. It is not a part of
-    the model: not of its weights, and not of its file. A `Distiller` from a
-    file needs `distiller.learn_from(teacher)` before it can train on.
+    The teacher runs in inference mode and never changes. It is not part of the
+    model: neither of its weights nor of its file. After loading a `Distiller`,
+    call `distiller.learn_from(teacher)` before you train it.
 
     Args:
         *args: As in `keras.Model`.
-        teacher: The model to learn from: of the same inputs, and outputs of
-            the same structure.
-        distillation_loss: A Keras loss, or its name, of the teacher's outputs
-            and one's own. Of several outputs, the sum. Defaults to
-            `SoftTargets()`, for a network that ends in a softmax; one that
-            ends in logits needs `SoftTargets(from_logits=True)`, a regression
-            something like `"mean_squared_error"`.
+        teacher: The model to learn from. It has the same inputs, and outputs
+            of the same structure.
+        distillation_loss: A Keras loss or its name, called with the teacher's
+            outputs and the student's. For several outputs, it is the sum.
+            Defaults to `SoftTargets()`, for a network that ends in a softmax.
+            Use `SoftTargets(from_logits=True)` for one that ends in logits, and
+            for example `"mean_squared_error"` for a regression.
         weight: A float, at least 0. Defaults to `1.0`.
-        **kwargs: As in `LABModel`; an unknown one is an error.
+        **kwargs: As in `LABModel`.
 
     Example:
 
@@ -170,15 +158,15 @@ class Distiller(LABModel):
             )
         if isinstance(distillation_loss, type):
             raise TypeError(
-                "`distillation_loss` must be a loss, or its name, and not a "
-                f"class: {distillation_loss.__name__}(). Received: "
+                "`distillation_loss` must be a loss or its name, not a class: "
+                f"use {distillation_loss.__name__}(). Received: "
                 f"distillation_loss={distillation_loss!r}"
             )
         unknown = {k: v for k, v in kwargs.items() if k not in MODEL_OPTIONS}
         if unknown:
             raise TypeError(
-                "`Distiller` has the options teacher, distillation_loss and "
-                "weight, and those of a model; a temperature is one of "
+                "`Distiller` takes teacher, distillation_loss, weight and the "
+                "arguments of a model. A temperature is an argument of "
                 f"SoftTargets. Received: {unknown}"
             )
         super().__init__(*args, **kwargs)
@@ -192,11 +180,11 @@ class Distiller(LABModel):
 
     @property
     def teacher(self):
-        """The model to learn from; `None` after loading from a file."""
+        """The model to learn from; `None` after loading a file."""
         return None if self._ask is None else self._ask.func
 
     def learn_from(self, teacher):
-        """Sets the teacher, which must fit this model and its loss."""
+        """Sets the teacher, which must match this model and its loss."""
         if not isinstance(teacher, keras.Model):
             raise TypeError(
                 "`teacher` must be a Keras model. "
@@ -206,12 +194,13 @@ class Distiller(LABModel):
         if isinstance(self.distillation_loss, SoftTargets):
             for output in getattr(self, "outputs", None) or ():
                 self.distillation_loss.check_outputs(output)
-                self._check_activation(output)
-        # Keras would take a model in an attribute for a part of this one.
+            self._check_activations()
+        # If the teacher were an attribute, Keras would make it a part of this
+        # model.
         self._ask = functools.partial(teacher, training=False)
 
     def _check_inputs(self, teacher):
-        """An error for other inputs, where both are known."""
+        """Raises ValueError if the inputs are known and have other shapes."""
         own, others = (
             [tuple(x.shape) for x in getattr(model, "inputs", None) or ()]
             for model in (self, teacher)
@@ -223,22 +212,26 @@ class Distiller(LABModel):
                 f"inputs of the shapes {others}"
             )
 
-    def _check_activation(self, output):
-        """An error for outputs that are plainly no probabilities."""
-        if self.distillation_loss.from_logits:
+    def _check_activations(self):
+        """Raises ValueError if outputs are known not to be probabilities."""
+        if self.distillation_loss.from_logits or not hasattr(self, "outputs"):
             return
-        layer = output._keras_history.operation
-        activation = getattr(layer, "activation", None)
-        name = getattr(activation, "__name__", None)
-        known = name and getattr(keras.activations, name, None) is activation
-        if known and name not in PROBABILITIES:
-            raise ValueError(
-                "SoftTargets takes probabilities, and layer "
-                f"'{layer.name}' ends in {name}. Use "
-                "`distillation_loss=SoftTargets(from_logits=True)` for a "
-                "classifier that ends in logits, 'mean_squared_error' for a "
-                "regression."
-            )
+        graph = trace(self)
+        ends = {id(tensor) for tensor in graph.outputs}
+        for call in graph.calls:
+            if ends.isdisjoint(map(id, keras.tree.flatten(call.outputs))):
+                continue
+            activation = getattr(call.layer, "activation", None)
+            name = getattr(activation, "__name__", "")
+            known = getattr(keras.activations, name, None) is activation
+            if activation and known and name not in PROBABILITIES:
+                raise ValueError(
+                    "SoftTargets compares probabilities, but layer "
+                    f"'{call.layer.name}' ends in {name}. Use "
+                    "`distillation_loss=SoftTargets(from_logits=True)` for a "
+                    "classifier that ends in logits, 'mean_squared_error' for "
+                    "a regression."
+                )
 
     def compute_loss(
         self,
@@ -249,7 +242,7 @@ class Distiller(LABModel):
         training=True,
     ):
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
-        if not training:
+        if not training or self.distillation_weight == 0:
             return loss
         return loss + self.distillation_weight * self._distillation(
             x, y_pred, sample_weight
@@ -258,8 +251,8 @@ class Distiller(LABModel):
     def _distillation(self, x, y_pred, sample_weight):
         if self._ask is None:
             raise ValueError(
-                f"Distiller '{self.name}' has no teacher, as files hold none: "
-                "call `distiller.learn_from(teacher)` before you train it."
+                f"Distiller '{self.name}' has no teacher: a file does not "
+                "include it. Call `distiller.learn_from(teacher)` first."
             )
         taught = keras.tree.flatten(self._ask(x))
         taught = [ops.stop_gradient(y) for y in taught]
@@ -268,7 +261,7 @@ class Distiller(LABModel):
         if shapes[0] != shapes[1]:
             raise ValueError(
                 "The teacher must have outputs of the same shapes as the "
-                f"student, {shapes[1]} a sample. Received: {shapes[0]}"
+                f"student, {shapes[1]} per sample. Received: {shapes[0]}"
             )
         weights = keras.tree.flatten(sample_weight)
         if len(weights) == 1:
@@ -291,7 +284,7 @@ class Distiller(LABModel):
 
 
 def _fit(shapes, others):
-    """Whether shapes are the same, as far as they are known."""
+    """Whether shapes are equal wherever both are known."""
     return len(shapes) == len(others) and all(
         len(a) == len(b) and all(None in (m, n) or m == n for m, n in zip(a, b))
         for a, b in zip(shapes, others)

@@ -1,7 +1,7 @@
 """`freeze`: from a trained binary network to plain Keras layers.
 
-Models are rebuilt part by part, with the Keras layer of the same name in the
-place of every layer of keras_lab, also inside a wrapper. Each kernel becomes ŵ.
+The model is rebuilt from its layers. The Keras layer of the same name replaces
+every layer of keras_lab, also inside a wrapper. Each kernel becomes ŵ.
 """
 
 import keras
@@ -12,7 +12,7 @@ from keras_lab.binary_weight import weights_of
 from keras_lab.convert.rebuild import (
     Rebuilder,
     assign,
-    check_model,
+    check_can_rebuild,
     without_alphas,
 )
 from keras_lab.layers.base import BinaryLayer
@@ -27,64 +27,69 @@ WEIGHT_CLIP = PACKAGE + "WeightClip"
 
 
 def freeze(model: keras.Model, strict: bool = True) -> keras.Model:
-    """A new model of plain Keras layers that computes what `model` computes.
+    """Returns a model of plain Keras layers with the outputs of `model`.
 
-    Every kernel is ŵ = α·sign(w), a constant for whoever reads the model next:
+    Every kernel is ŵ = α·sign(w), a constant for any tool that reads the model:
     the TFLite exporter, ONNX, OpenVINO. Its file loads without keras_lab. A
     layer that binarizes its inputs becomes a small model of the same name: the
     sign, then the Keras layer. Keras has no recurrent layer that takes the sign
-    of its state (`activation="sign"`, or `input_quantizer="sign"`).
+    of its state (`activation="sign"` or `input_quantizer="sign"`).
 
     Args:
-        model: A built Sequential or functional model, or a subclassed one with
-            a `get_config` that names its layers. It is left as it is.
-        strict: Whether a layer without a counterpart in Keras is an error. With
-            `False` it stays a layer of keras_lab, in full precision with the
-            kernel ŵ, and the file needs keras_lab to load.
+        model: A built Sequential or functional model, or a subclassed one whose
+            `get_config` includes its layers. It is left unchanged.
+        strict: Whether to raise an error if a layer has no counterpart in
+            Keras. With `False` it stays a layer of keras_lab, in full precision
+            with the kernel ŵ, and the file needs keras_lab to load. Defaults to
+            `True`.
 
     Returns:
-        The new model, not compiled, with the outputs of `model`.
+        The new model, not compiled.
+
+    Raises:
+        ValueError: If the model cannot be rebuilt, or if `strict` and a layer
+            has no counterpart in Keras.
 
     Example:
 
     >>> keras_lab.freeze(model).save("plain.keras")
     """
-    check_model(model, "freeze")
+    check_can_rebuild(model)
     return _Freezer(strict).rebuild(model)
 
 
 class _Freezer(Rebuilder):
-    """Makes plain counterparts."""
+    """Rebuilds a model with plain Keras layers."""
 
     def __init__(self, strict):
         super().__init__()
         self.strict = strict
 
     def new_config(self, layer):
-        config = keras.saving.serialize_keras_object(layer)
+        config = self.serialize(layer)
         if "build_config" not in config and _is_sign_layer(config):
-            # A layer without weights does not say its inputs' shape.
+            # A layer without weights does not save the shape of its inputs.
             config["build_config"] = {"input_shape": layer.input.shape}
-        config = _plain(config)
+        config = self._plain(config)
         if self.strict and _names_keras_lab(config):
             raise ValueError(
                 f"Layer '{layer.name}' has no counterpart in plain Keras: it "
-                "takes the sign of its state. Received: a layer of type "
-                f"{type(layer).__name__}. With `strict=False` it stays a layer "
-                "of keras_lab."
+                "takes the sign of its state. With `strict=False` it stays a "
+                "layer of keras_lab. Received: a layer of type "
+                f"{type(layer).__name__}"
             )
         return config
 
     def set_weights(self, layer, new):
         binary = {id(w.latent): w for w in weights_of(layer.weights)}
-        # Those that no config knows of: the layer makes them itself.
+        # A custom layer may create layers that its config does not include.
         kept = {id(w.latent): w for w in weights_of(new.weights)}
         if kept and self.strict:
             raise ValueError(
-                f"Layer '{layer.name}' makes layers of keras_lab that its "
-                "config does not tell of, so they cannot be replaced. Received:"
-                f" a layer of type {type(layer).__name__}. With `strict=False` "
-                "they stay layers of keras_lab."
+                f"Layer '{layer.name}' creates layers of keras_lab that its "
+                "config does not include, so they cannot be replaced. With "
+                "`strict=False` they stay layers of keras_lab. Received: a "
+                f"layer of type {type(layer).__name__}"
             )
         old_weights = without_alphas(layer.weights)
         new_weights = without_alphas(new.weights)
@@ -92,7 +97,7 @@ class _Freezer(Rebuilder):
         for weight, target in zip(old_weights, new_weights):
             value = weight
             if id(weight) in binary and id(target) not in kept:
-                # As the forward pass uses it.
+                # The value that the forward pass uses.
                 value = binary[id(weight)].value()
             values.append((weight.name, np.asarray(value)))
         values += [(w.name, np.asarray(w)) for w in old_weights[len(values) :]]
@@ -101,47 +106,79 @@ class _Freezer(Rebuilder):
             if id(target) in kept:
                 kept[id(target)].alpha.assign(binary[id(weight)].alpha)
 
+    def _plain(self, node):
+        """A config with Keras' own classes instead of those of keras_lab."""
+        if isinstance(node, (list, tuple)):
+            return type(node)(self._plain(item) for item in node)
+        if not isinstance(node, dict):
+            return node
+        name = node.get("registered_name") or ""
+        if name == WEIGHT_CLIP:
+            return None  # Only training needs it.
+        node = {
+            key: self._plain(value)
+            for key, value in node.items()
+            if key != "compile_config"
+        }
+        config = node.get("config")
+        if not isinstance(config, dict):
+            return node
+        if name.startswith(PACKAGE):
+            cls = keras.saving.get_registered_object(name)
+            if issubclass(cls, (BinaryCell, BinaryRecurrent)):
+                return self._plain_recurrent(node, config, cls)
+            if issubclass(cls, BinaryRNN):
+                _use_keras_class(node, cls)
+            if issubclass(cls, BinaryLayer):
+                del config["kernel_quantizer"]
+                _use_keras_class(node, cls)
+        before = _is_sign(config.pop("input_quantizer", None))
+        after = _is_sign(config.get("activation"))
+        if not (before or after):
+            return node
+        if after:
+            config["activation"] = "linear"
+        return self._between_signs(node, before, after)
 
-def _plain(node):
-    """A config with Keras' own classes in the place of those of keras_lab."""
-    if isinstance(node, (list, tuple)):
-        return type(node)(_plain(item) for item in node)
-    if not isinstance(node, dict):
-        return node
-    name = node.get("registered_name") or ""
-    # What only training needs: the compiled optimizer, the clipping.
-    node = {k: _plain(v) for k, v in node.items() if k != "compile_config"}
-    if name == WEIGHT_CLIP:
-        return None
-    config = node.get("config")
-    if not isinstance(config, dict):
-        return node
-    if name.startswith(PACKAGE):
-        cls = keras.saving.get_registered_object(name)
-        if issubclass(cls, (BinaryCell, BinaryRecurrent)):
-            return _plain_recurrent(node, config, cls)
-        if issubclass(cls, BinaryRNN):
-            _use_keras_class(node, cls)
-        if issubclass(cls, BinaryLayer):
-            del config["kernel_quantizer"]
-            _use_keras_class(node, cls)
-    before = _is_sign(config.pop("input_quantizer", None))
-    after = _is_sign(config.get("activation"))
-    if after:
-        config["activation"] = "linear"
-    return _between_signs(node, before, after) if before or after else node
+    def _plain_recurrent(self, node, config, cls):
+        one_hot = config["one_hot"]
+        signs = _is_sign(config["activation"]) or config["input_quantizer"]
+        if signs or (one_hot is not None and issubclass(cls, BinaryCell)):
+            config["kernel_quantizer"] = None
+            return node
+        for name in BinaryRecurrent._cell_options:
+            del config[name]
+        _use_keras_class(node, cls)
+        return node if one_hot is None else self._after_one_hot(node, one_hot)
 
+    def _between_signs(self, node, before, after):
+        """The config of a model: the layer between one or two signs."""
+        layer = self.deserialize(node)
+        shape = node["build_config"]["input_shape"]
+        channels_first = node["config"].get("data_format") == "channels_first"
+        channels = 1 if channels_first else len(shape) - 1
+        # Inputs of different sizes may share the layer.
+        inputs = keras.Input(
+            batch_shape=[
+                size if axis == channels else None
+                for axis, size in enumerate(shape)
+            ]
+        )
+        outputs = layer(_sign(inputs) if before else inputs)
+        model = keras.Model(
+            inputs, _sign(outputs) if after else outputs, name=layer.name
+        )
+        return {**node, **self.serialize(model)}
 
-def _plain_recurrent(node, config, cls):
-    one_hot = config["one_hot"]
-    signs = _is_sign(config["activation"]) or config["input_quantizer"]
-    if signs or (one_hot is not None and issubclass(cls, BinaryCell)):
-        config["kernel_quantizer"] = None
-        return node
-    for name in BinaryRecurrent._cell_options:
-        del config[name]
-    _use_keras_class(node, cls)
-    return node if one_hot is None else _after_one_hot(node, one_hot)
+    def _after_one_hot(self, node, length):
+        """The config of a model: indices to one-hot vectors, then the layer."""
+        build_config = node.pop("build_config")
+        layer = self.deserialize(node)
+        shape = build_config["input_shape"]
+        inputs = keras.Input(batch_shape=shape, dtype="int32")
+        vectors = ops.one_hot(ops.squeeze(inputs, -1), length)
+        model = keras.Model(inputs, layer(vectors), name=layer.name)
+        return {**node, **self.serialize(model)}
 
 
 def _use_keras_class(node, cls):
@@ -166,36 +203,6 @@ def _is_sign(value):
     return isinstance(value, dict) and value.get("registered_name") == SIGN
 
 
-def _between_signs(node, before, after):
-    """The config of a model: sign, the layer, sign, or one of the two."""
-    layer = keras.saving.deserialize_keras_object(node, safe_mode=False)
-    shape = node["build_config"]["input_shape"]
-    channels_first = node["config"].get("data_format") == "channels_first"
-    channels = 1 if channels_first else len(shape) - 1
-    # Several inputs of different sizes may share the layer.
-    inputs = keras.Input(
-        batch_shape=[
-            size if axis == channels else None
-            for axis, size in enumerate(shape)
-        ]
-    )
-    outputs = layer(_sign(inputs) if before else inputs)
-    model = keras.Model(
-        inputs, _sign(outputs) if after else outputs, name=layer.name
-    )
-    return {**node, **keras.saving.serialize_keras_object(model)}
-
-
-def _after_one_hot(node, length):
-    """The config of a model: indices to one-hot vectors, then the layer."""
-    build_config = node.pop("build_config")
-    layer = keras.saving.deserialize_keras_object(node, safe_mode=False)
-    inputs = keras.Input(batch_shape=build_config["input_shape"], dtype="int32")
-    vectors = ops.one_hot(ops.squeeze(inputs, -1), length)
-    model = keras.Model(inputs, layer(vectors), name=layer.name)
-    return {**node, **keras.saving.serialize_keras_object(model)}
-
-
 def _sign(x):
-    """`keras_lab.ops.sign`, of operations that a file can hold."""
+    """`keras_lab.ops.sign`, made of operations that Keras can save."""
     return ops.where(ops.equal(x, 0.0), 1.0, ops.sign(x))

@@ -16,13 +16,17 @@ __all__ = [
     "Call",
     "Graph",
     "binary_weights",
+    "check_is_model",
     "first_and_last",
+    "is_built",
     "is_functional",
     "is_keras_class",
-    "leaf_calls",
     "leaf_layers",
+    "no_binary_weights",
+    "no_weights_yet",
     "trace",
     "walk",
+    "with_inner_layers",
 ]
 
 
@@ -63,6 +67,11 @@ def walk(
 
     visit(model, "")
     return layers
+
+
+def with_inner_layers(layer: keras.Layer) -> list[keras.Layer]:
+    """The layer itself, then every layer inside it."""
+    return [layer, *walk(layer).values()]
 
 
 def leaf_layers(
@@ -147,6 +156,42 @@ def _unused(name, names):
     return unused
 
 
+def check_is_model(model) -> None:
+    """Raises TypeError if `model` is not a Keras model."""
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            "`model` must be a Keras model. "
+            f"Received: model={model!r} of type {type(model).__name__}"
+        )
+
+
+def is_built(model: keras.Layer) -> bool:
+    """Whether a layer, or each layer of a model, has its weights.
+
+    A subclassed model may say that it is built when its layers are not.
+    """
+    layers = leaf_layers(model).values() if _is_model(model) else ()
+    return model.built and all(layer.built for layer in layers)
+
+
+def no_weights_yet(model: keras.Model) -> str:
+    """The message about a model that is not built."""
+    return (
+        f"Model '{model.name}' has no weights yet: give it a `keras.Input`, "
+        "build it, or call it on data first."
+    )
+
+
+def no_binary_weights(model: keras.Model) -> str:
+    """The message about a model without binary weights."""
+    if not is_built(model):
+        return no_weights_yet(model)
+    return (
+        f"Model '{model.name}' has no binary weights. Build it with layers of "
+        "keras_lab such as `keras_lab.BinaryDense`."
+    )
+
+
 def is_functional(layer) -> bool:
     """Whether it is a Sequential or functional model with Keras' own `call`."""
     if not isinstance(layer, (keras.Sequential, _functional_class())):
@@ -220,7 +265,7 @@ def trace(model: keras.Model, shapes: list | None = None) -> Graph:
         for shape, x in zip(shapes, model.inputs)
     ]
     traced = keras.models.clone_model(
-        # Neither compiled, nor of a class with an `__init__` of its own.
+        # Not compiled, and not an instance of a subclass.
         keras.Model(model.inputs, model.outputs),
         inputs,
         clone_function=lambda operation: operation,
@@ -241,28 +286,6 @@ class _StandIn(keras.Operation):
 
     def compute_output_spec(self, *args, **kwargs):
         return self.operation.compute_output_spec(*args, **kwargs)
-
-
-def leaf_calls(
-    model: keras.Model,
-    shapes: list | None = None,
-    is_container: Callable = is_functional,
-) -> list[Call]:
-    """As `trace(model, shapes).calls`, with those inside inner models instead.
-
-    Args:
-        model, shapes: As in `trace`.
-        is_container: Which layers give the calls inside them instead of their
-            own. Defaults to Sequential and functional models.
-    """
-    found = []
-    for call in trace(model, shapes).calls:
-        if is_container(call.layer):
-            inner = [tuple(tensor.shape) for tensor in call.inputs]
-            found += leaf_calls(call.layer, inner, is_container)
-        else:
-            found.append(call)
-    return found
 
 
 def first_and_last(

@@ -1,12 +1,10 @@
-"""Models rebuilt of new layers: by `freeze`, and by `binarize_model`.
+"""Rebuilds a model from new layers, for `freeze` and `binarize_model`.
 
-Each layer is made anew from its config, in which another class may take the
-place of its own. Then the weights are set, and what is neither in a config nor
-a weight: an adapted vocabulary, the function of a Lambda.
+Each layer is created again from its config, in which another class may replace
+its own. Then its weights are set, and what is neither in a config nor a weight,
+such as an adapted vocabulary.
 """
 
-import contextlib
-import functools
 import random
 import tempfile
 import types
@@ -14,84 +12,58 @@ import types
 import keras
 
 from keras_lab.binary_weight import weights_of
-from keras_lab.checks import no_weights_yet
+from keras_lab.convert.graph import (
+    check_is_model,
+    is_functional,
+    is_keras_class,
+    no_weights_yet,
+    with_inner_layers,
+)
 
-__all__ = [
-    "Rebuilder",
-    "assign",
-    "check_model",
-    "is_keras_class",
-    "is_made_of_layers",
-    "without_alphas",
-]
+__all__ = ["Rebuilder", "assign", "check_can_rebuild", "without_alphas"]
 
 
-def check_model(model, function):
-    """Whether a model can be rebuilt of its layers; raises if not."""
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            f"`{function}` needs a Keras model. "
-            f"Received: model={model!r} of type {type(model).__name__}"
-        )
+def check_can_rebuild(model) -> None:
+    """Raises an error if a model cannot be rebuilt from its layers."""
+    check_is_model(model)
     if not model.built:
         raise ValueError(no_weights_yet(model))
     try:
         model.get_config()
     except NotImplementedError as error:
         raise ValueError(
-            f"Model '{model.name}' cannot be rebuilt of its layers: it has no "
-            "`get_config`. Write it as a functional model, `keras.Model(inputs,"
-            " outputs)`, or give it a `get_config` and `from_config`. "
+            f"Model '{model.name}' cannot be rebuilt: it has no `get_config`. "
+            "Write it as a functional model, `keras.Model(inputs, outputs)`, "
+            "or give it a `get_config` and a `from_config`. "
             f"Received: a model of type {type(model).__name__}"
         ) from error
 
 
-def is_made_of_layers(layer) -> bool:
-    """Whether it is a Sequential or functional model, and no more than that."""
-    if not isinstance(layer, (keras.Sequential, _functional_class())):
-        return False
-    return not any(
-        "call" in vars(cls)
-        for cls in type(layer).__mro__
-        if not is_keras_class(cls)
-    )
-
-
-def is_keras_class(cls) -> bool:
-    """Whether a class is one of Keras itself."""
-    return cls.__module__.partition(".")[0] == "keras"
-
-
-@functools.cache
-def _functional_class():
-    # Keras does not export it.
-    tensor = keras.Input(())
-    return type(keras.Model(tensor, tensor))
-
-
 class Rebuilder:
-    """Rebuilds models of new layers: of a layer that is shared, one.
+    """Rebuilds models. A shared layer is rebuilt once.
 
-    A subclass says in `new_config` what a layer becomes, and in `set_weights`
-    what its weights are then.
+    A subclass defines with `new_config` what replaces a layer, and with
+    `set_weights` which weights it then has.
     """
 
     def __init__(self):
         self._copies = {}
         self._pairs = []
+        self._functions = {}
+        self._classes = {}
 
-    def new_config(self, layer):
-        """The serialized form of what takes the place of a layer."""
+    def new_config(self, layer: keras.Layer) -> dict:
+        """The serialized form of the layer that replaces a layer."""
         raise NotImplementedError
 
-    def set_weights(self, layer, new):
-        """Sets the weights of a layer's counterpart."""
+    def set_weights(self, layer: keras.Layer, new: keras.Layer) -> None:
+        """Sets the weights of the layer that replaces a layer."""
         raise NotImplementedError
 
     def rebuild(self, model: keras.Model) -> keras.Model:
-        """The counterpart of a model."""
-        # New layers draw the seeds of initial weights that nobody will see: a
-        # training that goes on must not notice.
+        """Returns the new model."""
+        # New layers draw seeds for initial weights that nobody uses. A training
+        # that continues afterwards must not depend on that.
         state = random.getstate()
         try:
             rebuilt = self._copy(model)
@@ -102,33 +74,72 @@ class Rebuilder:
             random.setstate(state)
         return rebuilt
 
+    def serialize(self, layer: keras.Layer) -> dict:
+        """The serialized form of a layer, with references to its functions.
+
+        Keras writes a function as its name or its code. Neither is enough to
+        find it again: two functions may have the same name, as all lambdas do,
+        and the code does not include the names that it uses.
+        """
+        config = keras.saving.serialize_keras_object(layer)
+        self._refer_to_functions(config, layer)
+        return config
+
+    def deserialize(self, config: dict):
+        """Creates the object that `serialize` described."""
+        objects = {**self._classes, **self._functions}
+        with keras.saving.custom_object_scope(objects):
+            return keras.saving.deserialize_keras_object(
+                config, safe_mode=False
+            )
+
+    def _refer_to_functions(self, node, owner):
+        config = node.get("config")
+        if not isinstance(config, dict):
+            return
+        for name, value in config.items():
+            original = getattr(owner, _attribute(owner, name), None)
+            if _is_users_function(original) and isinstance(value, dict):
+                config[name] = self._reference(original)
+            for inner, part in _inner_nodes(value, original):
+                self._refer_to_functions(inner, part)
+
+    def _reference(self, function):
+        key = f"keras_lab_function_{id(function)}"
+        self._functions[key] = function
+        return {
+            "module": "builtins",
+            "class_name": "function",
+            "config": key,
+            "registered_name": "function",
+        }
+
     def _copy(self, layer):
         if id(layer) not in self._copies:
             self._copies[id(layer)] = self._new_copy(layer)
         return self._copies[id(layer)]
 
     def _new_copy(self, layer):
-        if is_made_of_layers(layer):
+        if is_functional(layer):
             return self._new_model(layer)
         if not isinstance(layer, keras.Layer):
             # An operation, such as a product.
             return type(layer).from_config(layer.get_config())
+        # Keras finds only classes that are registered.
+        self._classes = {
+            keras.saving.get_registered_name(type(part)): type(part)
+            for part in with_inner_layers(layer)
+            if not is_keras_class(type(part))
+        }
         try:
-            with (
-                _own_objects(layer) as objects,
-                keras.saving.custom_object_scope(objects),
-            ):
-                new = keras.saving.deserialize_keras_object(
-                    self.new_config(layer), safe_mode=False
-                )
+            new = self.deserialize(self.new_config(layer))
         except TypeError as error:
             raise ValueError(
                 f"'{layer.name}' cannot be rebuilt from its config. Give its "
-                "class a `get_config` of all that `__init__` takes, `name` "
-                "among it; or write a model as a functional one. Received: an "
+                "class a `get_config` with all arguments of `__init__`, `name` "
+                "included, or write a model as a functional one. Received: an "
                 f"object of type {type(layer).__name__}"
             ) from error
-        _copy_functions(layer, new)
         self._pairs.append((layer, new))
         return new
 
@@ -137,15 +148,41 @@ class Rebuilder:
             inputs = _new_inputs(keras.Model(model.inputs, model.outputs))
             layers = [self._copy(part) for part in model.layers]
             return keras.Sequential([*inputs, *layers], name=model.name)
-        # Neither what was compiled nor the class of a subclass.
+        # Not compiled, and not an instance of a subclass.
         model = keras.Model(model.input, model.output, name=model.name)
         return keras.models.clone_model(
             model, _new_inputs(model), clone_function=self._copy
         )
 
 
+def _attribute(layer, name):
+    """The attribute that has what the config of a layer has as `name`."""
+    is_forward = isinstance(layer, keras.layers.Bidirectional)
+    return "forward_layer" if is_forward and name == "layer" else name
+
+
+def _inner_nodes(value, original):
+    """Pairs of an inner layer's config, and the layer."""
+    nodes = value if isinstance(value, list) else [value]
+    parts = original if isinstance(original, list) else [original]
+    nodes = [x for x in nodes if isinstance(x, dict) and "config" in x]
+    parts = [part for part in parts if isinstance(part, keras.Layer)]
+    if len(nodes) == len(parts):
+        return list(zip(nodes, parts))
+    # The config of a model may also have an input, or operations.
+    names = {part.name: part for part in parts}
+    inner = [(node, node["config"].get("name")) for node in nodes if parts]
+    return [(node, names[name]) for node, name in inner if name in names]
+
+
+def _is_users_function(value):
+    return isinstance(value, types.FunctionType) and (
+        value.__module__.partition(".")[0] not in ("keras", "keras_lab")
+    )
+
+
 def _new_inputs(model):
-    """Inputs like those of a functional model, of the same names."""
+    """Inputs like those of a functional model, with the same names."""
     layers = {
         id(layer.output): layer
         for layer in model.layers
@@ -163,50 +200,10 @@ def _input_options(layer):
     return {name: value for name, value in options.items() if value}
 
 
-@contextlib.contextmanager
-def _own_objects(layer):
-    """Classes and functions that Keras would not find, by their names.
-
-    For the time being each function has a name of its own. A config names
-    functions, and two may have the same name, as all lambdas do.
-    """
-    parts = layer._flatten_layers()
-    classes = {type(part) for part in parts if not is_keras_class(type(part))}
-    objects = {keras.saving.get_registered_name(cls): cls for cls in classes}
-    functions = {f: f.__name__ for part in parts for f in _own_functions(part)}
-    try:
-        for number, function in enumerate(functions):
-            function.__name__ = f"function_{number}"
-            objects[function.__name__] = function
-        yield objects
-    finally:
-        for function, name in functions.items():
-            function.__name__ = name
-
-
-def _own_functions(layer):
-    """The user's functions among a layer's attributes."""
-    return [
-        value
-        for value in vars(layer).values()
-        if isinstance(value, types.FunctionType)
-        and value.__module__.partition(".")[0] not in ("keras", "keras_lab")
-    ]
-
-
-def _copy_functions(layer, new):
-    """Those of Lambdas: a config has their code, not the names around it."""
-    for part, new_part in zip(layer._flatten_layers(), new._flatten_layers()):
-        if isinstance(part, keras.layers.Lambda) and type(part) is type(
-            new_part
-        ):
-            new_part.function = part.function
-
-
 def _copy_state(layer, new):
-    """What is neither in a config nor a weight."""
+    """Copies what is neither in a config nor a weight."""
     for old_part, new_part in zip(
-        layer._flatten_layers(), new._flatten_layers()
+        with_inner_layers(layer), with_inner_layers(new)
     ):
         if type(old_part) is not type(new_part):
             continue
@@ -227,25 +224,25 @@ def without_alphas(weights):
     return [weight for weight in weights if id(weight) not in alphas]
 
 
-def assign(layer, weights, values):
+def assign(layer, weights, values) -> None:
     """Sets some weights of a rebuilt layer.
 
     Args:
         layer: The layer.
         weights: Its weights.
-        values: (name, array) for each.
+        values: For each weight, its name and the array to assign.
     """
     expected = [(_name(w.name), tuple(w.shape)) for w in weights]
     received = [(_name(name), value.shape) for name, value in values]
     if expected != received:
         raise ValueError(
-            f"Layer '{layer.name}' is not what its config says: rebuilt from "
-            f"it, it has the weights {expected}. Received: {received}"
+            f"Layer '{layer.name}' does not match its config: rebuilt from it, "
+            f"the layer has the weights {expected}. Received: {received}"
         )
     for weight, (_, value) in zip(weights, values):
         weight.assign(value)
 
 
 def _name(name):
-    # A weight that its layer gave no name is `variable_17`.
+    # A weight without a name is called `variable_17`.
     return name.rstrip("_0123456789")

@@ -3,7 +3,9 @@
 import os
 import signal
 
-from benchmarks.workers import Cannot, serve
+from benchmarks.worker import Cannot
+
+PACKAGES = ("numpy", "no-such-package")
 
 
 def double(x):
@@ -21,12 +23,4 @@ def fail():
 
 
 def die():
-    os._exit(3)
-
-
-def kill():
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    serve(double, refuse, fail, die, kill)

@@ -17,7 +17,7 @@ def text(tmp_path, rng):
     return str(path)
 
 
-def test_the_character_model_learns_writes_and_is_saved(text, tmp_path, capsys):
+def test_the_character_model_learns_writes_and_is_saved(text, tmp_path):
     folder = tmp_path / "out"
     char_lstm.main(
         f"--text {text} --cells 16 --steps 10 --epochs 3 --batch 20 "
@@ -26,7 +26,7 @@ def test_the_character_model_learns_writes_and_is_saved(text, tmp_path, capsys):
     )
     result = json.loads((folder / "lab-1.json").read_text())
     assert result["epochs_done"] == len(result["history"]["val_loss"]) == 3
-    # As good as a guess among the 11 letters would be 2.4 nats.
+    # A guess among the 11 letters is worth 2.4 nats.
     assert result["history"]["val_loss"][-1] < 1.5
     assert len(result["sample"]) == 30 and set(result["sample"]) <= set(
         "one two three\n"
@@ -34,7 +34,6 @@ def test_the_character_model_learns_writes_and_is_saved(text, tmp_path, capsys):
     assert np.shape(result["alpha"]) == (2, 4)
     model = keras.models.load_model(folder / "lab-1.keras")
     assert model.get_layer("lstm").cell.alpha.shape == (4,)
-    assert "epoch 3 of 3" in capsys.readouterr().out
 
 
 def test_all_seven_schemes_build_the_character_model():
@@ -63,7 +62,6 @@ def test_the_learning_rate_falls_by_two_percent_after_ten_epochs():
     ("arguments", "message"),
     [
         (["--text", "missing.txt"], "missing.txt"),
-        (["--cells", "0"], "Received: 0"),
         (["--scheme", "lap"], "lap"),
     ],
 )
@@ -96,6 +94,7 @@ def test_a_jacobian_is_that_of_finite_differences(rng):
     np.testing.assert_allclose(norm, np.linalg.norm(jacobian), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_gradients_of_binary_connect_explode_and_those_of_lab_do_not(
     text, tmp_path, capsys
 ):

@@ -11,11 +11,16 @@ import pytest
 from keras import layers
 
 import keras_lab
-from tests.tflite_export.support import Exported, inputs, part, randomize
-from tflite_export import ConversionError, export_tflite, inspect, run
+from tests.tflite_export.models import inputs, norm, part
+from tests.tflite_export.support import Exported, randomize
+from tflite_export import (
+    ConversionError,
+    export_tflite,
+    inspect,
+    make_interpreter,
+    run,
+)
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.prepare import unique_names
-from tflite_export.validate import make_interpreter
 
 
 def states():
@@ -70,12 +75,6 @@ def test_every_output_has_its_own_name_and_is_compared(tmp_path, make, names):
         np.testing.assert_allclose(actual[name], y, rtol=1e-5, atol=1e-6)
 
 
-def test_a_number_is_appended_to_a_name_that_occurred_before():
-    names = ["a", "b", "a", "a_1", "a", "b"]
-    assert unique_names(names) == ["a", "b", "a_2", "a_1", "a_3", "b_1"]
-
-
-norm = part("BatchNormalization")
 BEFORE_A_DENSE_LAYER = {
     "first": (inputs(20), norm, part("BinaryDense", 6)),
     "between": (
@@ -144,7 +143,7 @@ def test_the_layer_of_a_missing_operator_is_named_whatever_its_name(tmp_path):
             keras.Sequential(inner, name="inner_7"),
         ]
     )
-    named = "in layer 'volume', layer 'volume_2'."
+    named = "in layer 'inner_7/volume', layer 'volume_2'."
     with pytest.raises(ConversionError, match=named):
         export_tflite(model, tmp_path / "m.tflite")
 
@@ -179,6 +178,7 @@ def test_a_conversion_logs_nothing(tmp_path, caplog):
     assert not caplog.records
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_weights_and_no_faster():
     sizes = [1024, 2048, 3162]  # units of a square kernel; the last is 10 M
     done = subprocess.run(

@@ -1,91 +1,126 @@
-"""Binary weights are recognised from the flatbuffer alone."""
+"""Which constant of a file is which trained kernel."""
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import layers
 
 import keras_lab
-from tests.tflite_export.support import Exported, max_error, randomize
+from tests.tflite_export.support import (
+    Exported,
+    check_weights_are_read_back,
+    max_error,
+    randomize,
+)
 from tflite_export import (
-    InvalidModelError,
-    NothingBinaryError,
+    Format,
     export_tflite,
     inspect,
-    pack,
     read_packed,
+    run,
 )
 from tflite_export import plan as plan_module
-from tflite_export.convert import convert as to_flat_model
-from tflite_export.export import trained_kernels
-from tflite_export.find import Kernel, find_binary_constants
+from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.plan import Format
-from tflite_export.prepare import as_functional
+from tflite_export.graph.weights import Kernel
+from tflite_export.prepare import trained_kernels
 from tflite_export.rewrite import rewrite
-from tflite_export.validate import make_interpreter, run
 
-
-def convert(model):
-    return to_flat_model(model).to_bytes()
-
-
-def plain_model(*kernels, **dense):
-    """A model of plain Keras layers with the given kernels."""
-    model = keras.Sequential([keras.Input((kernels[0].shape[0],))])
-    for kernel in kernels:
-        layer = layers.Dense(kernel.shape[1], use_bias=False, **dense)
-        model.add(layer)
-        layer.kernel.assign(kernel)
-    return as_functional(model)
+BINARY_FORMATS = ["packed", "packed_float", "fast"]
 
 
 def signs(rng, *shape):
     return np.where(rng.normal(size=shape) >= 0, 1.0, -1.0).astype("f")
 
 
-def test_a_model_that_is_not_ours_is_packed_too(rng):
-    first, second = 0.3 * signs(rng, 64, 48), signs(rng, 48, 40)
-    second *= rng.uniform(0.1, 1, 40).astype("f")
-    model = plain_model(first, second)
-    content = convert(model)
-    packed = pack(content)
-    assert len(packed) < len(content)
-    weights = read_packed(packed)
-    np.testing.assert_array_equal(weights[0].signs, np.sign(first))
-    np.testing.assert_array_equal(weights[0].alpha, np.float32(0.3))
-    np.testing.assert_array_equal(weights[1].signs * weights[1].alpha, second)
-    (name,) = FlatModel(content).signature()[0]
-    x = {name: rng.normal(size=(5, 64)).astype("f")}
-    assert max_error(run(content, x), run(packed, x)) < 0.02
+def tower(name, kernel, alpha, units=8):
+    """A model whose layer has the same name as that of another tower."""
+    inputs = keras.Input((8,))
+    layer = keras_lab.BinaryDense(units, use_bias=False, name="fc")
+    model = keras.Model(inputs, layers.ReLU()(layer(inputs)), name=name)
+    layer.kernel.assign(kernel)
+    layer.alpha.assign(alpha)
+    return model
 
 
-def test_float_weights_are_left_as_they_are(rng):
-    kernel, other = signs(rng, 32, 16), rng.normal(size=(16, 8)).astype("f")
-    packed = FlatModel(pack(convert(plain_model(kernel, other))))
-    constants = [
-        packed.constant(tensor)
-        for tensor in packed.subgraphs[0].tensors
-        if packed.is_constant(tensor) and packed.type_name(tensor) == "FLOAT32"
+def towers(kernels, alphas):
+    left, right = keras.Input((8,)), keras.Input((8,))
+    y = [
+        tower("left", kernels[0], alphas[0])(left),
+        tower("right", kernels[1], alphas[1])(right),
     ]
-    assert any(
-        value.shape == (8, 16) and np.array_equal(value, other.T)
-        for value in constants
+    return keras.Model([left, right], layers.Add()(y))
+
+
+@pytest.mark.parametrize("format", BINARY_FORMATS)
+@pytest.mark.parametrize("alphas", [(0.5, 0.5), (0.5, 0.25)])
+@pytest.mark.parametrize("equal", [False, True])
+def test_layers_of_one_name_in_two_models_are_two_kernels(
+    rng, equal, alphas, format
+):
+    kernels = [signs(rng, 8, 8), signs(rng, 8, 8)]
+    model = towers(kernels[:1] * 2 if equal else kernels, alphas)
+    content = Exported(model).content(format)
+    check_weights_are_read_back(model, content)
+    assert len(read_packed(content)) == 2
+    rows = {row.layer: row.alpha for row in inspect(content).layers}
+    assert rows == {
+        "left/fc/kernel": alphas[:1],
+        "right/fc/kernel": alphas[1:],
+    }
+
+
+@pytest.mark.parametrize("format", BINARY_FORMATS)
+def test_equal_kernels_in_towers_of_different_sizes_are_read_back(rng, format):
+    kernel, other = signs(rng, 8, 8), signs(rng, 8, 8)
+    inputs = keras.Input((8,))
+    small = tower("small", kernel, 0.5)
+    large = keras.Sequential(
+        [
+            keras.Input((8,)),
+            keras_lab.BinaryDense(8, use_bias=False, name="fc"),
+            keras_lab.BinaryDense(8, use_bias=False, name="fc_2"),
+        ],
+        name="large",
     )
+    for layer, value in zip(large.layers, (kernel, other)):
+        layer.kernel.assign(value)
+        layer.alpha.assign(0.5)
+    y = layers.Add()([small(inputs), large(inputs)])
+    model = keras.Model(inputs, y)
+    exported = Exported(model)
+    check_weights_are_read_back(model, exported.content(format))
+    x = exported.inputs(5)
+    actual = run(exported.content(format), x)
+    assert max_error(exported.expected(x), actual) < 0.02
 
 
-def test_one_different_weight_makes_a_tensor_float(rng):
-    kernel = signs(rng, 32, 16)
-    kernel[3, 5] *= 1.0000001
-    with pytest.raises(NothingBinaryError, match="no binary weights"):
-        pack(convert(plain_model(kernel)))
+@keras.saving.register_keras_serializable("tests")
+class TwoOfOneName(layers.Layer):
+    """A layer with two inner layers of the same name."""
+
+    def build(self, shape):
+        self.first, self.second = (
+            keras_lab.BinaryDense(2, use_bias=False, name="fc")
+            for _ in range(2)
+        )
+        self.first.build(shape)
+        self.second.build(shape)
+        super().build(shape)
+
+    def call(self, x):
+        return self.first(x) + keras.ops.relu(self.second(x))
 
 
-def test_a_scale_for_each_weight_is_not_binary(rng):
-    kernel = rng.normal(size=(1, 32)).astype("f")
-    with pytest.raises(NothingBinaryError):
-        pack(convert(plain_model(kernel)))
+@pytest.mark.parametrize("format", BINARY_FORMATS)
+def test_inner_layers_of_one_name_and_equal_signs_keep_their_alpha(format):
+    model = keras.Sequential([keras.Input((2,)), TwoOfOneName(name="block")])
+    for alpha, weight in zip(
+        (0.25, 0.5), keras_lab.binary_weights(model).values()
+    ):
+        weight.latent.assign([[1, -1], [1, 1]])
+        weight.alpha.assign(alpha)
+    check_weights_are_read_back(model, Exported(model).content(format))
 
 
 def test_kernels_with_the_same_signs_keep_their_names():
@@ -96,11 +131,11 @@ def test_kernels_with_the_same_signs_keep_their_names():
         layer.kernel.assign([[1, -1], [1, 1]])
         layer.alpha.assign(0.25 * (number + 1))
     packed = read_packed(Exported(model).content("packed"))
-    assert {w.path.split("/")[-2]: float(w.alpha) for w in packed} == {
-        "layer_0": 0.25,
-        "layer_1": 0.5,
-        "layer_2": 0.75,
-        "layer_3": 1.0,
+    assert {w.path: float(w.alpha) for w in packed} == {
+        "layer_0/kernel": 0.25,
+        "layer_1/kernel": 0.5,
+        "layer_2/kernel": 0.75,
+        "layer_3/kernel": 1.0,
     }
 
 
@@ -181,10 +216,10 @@ def test_layers_with_equal_kernels_are_both_read_back(rng):
         model.layers[-2].alpha.assign(0.5)
     for format in ("packed", "packed_float", "fast"):
         packed = read_packed(Exported(model).content(format))
-        assert [w.path.split("/")[-2] for w in packed] == [
-            "one",
-            "two",
-            "three",
+        assert [w.path for w in packed] == [
+            "one/kernel",
+            "two/kernel",
+            "three/kernel",
         ]
         for weight in packed:
             np.testing.assert_array_equal(weight.signs, kernel)
@@ -199,7 +234,7 @@ def test_a_binary_kernel_that_is_not_in_the_file_is_named(rng, format):
     absent = Kernel("net/other/kernel", signs(rng, 8, 6), np.float32(1))
     report = inspect(
         rewrite(
-            to_flat_model(as_functional(keras_lab.freeze(model))),
+            Exported(model).flat(),
             Format(format),
             [*trained_kernels(model), absent],
         )
@@ -208,140 +243,9 @@ def test_a_binary_kernel_that_is_not_in_the_file_is_named(rng, format):
     assert "not packed    net/other/kernel" in str(report)
 
 
-def test_a_kernel_that_stays_float_is_named_and_warned_of(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(plan_module, "_why_float", lambda *args: "so be it")
+def test_a_kernel_that_stays_float_is_named_in_a_warning(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan_module, "_why_float", lambda *args: "a reason")
     model = keras.Sequential([keras.Input((8,)), keras_lab.BinaryDense(6)])
-    with pytest.warns(UserWarning, match="in 32 bits a weight: .*/kernel"):
+    with pytest.warns(UserWarning, match="32 bits per weight: .*/kernel"):
         report = export_tflite(model, tmp_path / "m.tflite")
-    assert report.not_packed == (model.layers[0].kernel.path,)
-
-
-# Models that were not made by keras_lab.
-
-
-def foreign_conv(depthwise=False):
-    layer = layers.Conv2D(8, 3, padding="same")
-    if depthwise:
-        layer = layers.DepthwiseConv2D(3, depth_multiplier=2)
-    model = keras.Sequential([keras.Input((6, 6, 3)), layer])
-    kernel = layer.kernel
-    rng = np.random.default_rng(0)
-    kernel.assign(0.25 * signs(rng, *kernel.shape))
-    return kernel.numpy(), FlatModel(convert(as_functional(model)))
-
-
-@pytest.mark.parametrize("depthwise", [False, True])
-def test_a_foreign_convolution_has_the_shape_of_keras(depthwise):
-    kernel, flat = foreign_conv(depthwise)
-    (weight,) = read_packed(pack(flat.to_bytes()))
-    assert weight.shape == kernel.shape
-    np.testing.assert_array_equal(weight.signs * weight.alpha, kernel)
-
-
-def test_a_foreign_alpha_is_one_or_one_a_channel(rng):
-    kernel = signs(rng, 40, 12) * np.repeat([0.1, 0.2, 0.3], 4).astype("f")
-    (weight,) = read_packed(pack(convert(plain_model(kernel))))
-    assert weight.alpha.shape == (12,)
-    np.testing.assert_array_equal(weight.signs * weight.alpha, kernel)
-
-
-def test_weights_that_are_an_output_too_stay_as_they_are(rng):
-    flat = FlatModel(convert(plain_model(signs(rng, 40, 12))))
-    main = flat.subgraphs[0]
-    main.outputs = np.append(main.outputs, main.operators[0].inputs[1])
-    report = inspect(pack(flat.to_bytes()))
-    assert [row.note for row in report.layers] == ["its weights are an output"]
-    make_interpreter(pack(flat.to_bytes())).allocate_tensors()
-
-
-def test_weights_of_a_second_signature_stay_and_the_note_says_why(rng):
-    class Module(tf.Module):
-        first, second = signs(rng, 20, 12), signs(rng, 20, 30)
-
-        @tf.function(input_signature=[tf.TensorSpec([None, 20])])
-        def a(self, x):
-            return {"y": x @ self.first}
-
-        @tf.function(input_signature=[tf.TensorSpec([None, 20])])
-        def b(self, x):
-            return {"y": x @ self.second}
-
-    module = Module()
-    functions = [f.get_concrete_function() for f in (module.a, module.b)]
-    converter = tf.lite.TFLiteConverter.from_concrete_functions(
-        functions, module
-    )
-    notes = [row.note for row in inspect(pack(converter.convert())).layers]
-    assert notes == ["", "neither in the main subgraph nor in one loop of it"]
-
-
-def test_what_pack_does_not_know_is_not_called_damage_alone():
-    _, flat = foreign_conv()
-    flat.subgraphs[0].operators[0].builtinOptions = None
-    with pytest.raises(InvalidModelError, match="`pack` does not know"):
-        pack(flat.to_bytes())
-
-
-def foreign(function, *shape, quantize=False):
-    """The file of a function of TensorFlow."""
-    spec = tf.TensorSpec(shape)
-    concrete = tf.function(function, [spec]).get_concrete_function()
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([concrete])
-    if quantize:
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    return converter.convert()
-
-
-def check_pack(content, x, tolerance=0.02):
-    (name,) = FlatModel(content).signature()[0]
-    expected = run(content, {name: x})
-    assert max_error(expected, run(pack(content), {name: x})) < tolerance
-
-
-def test_zeros_that_are_an_output_too_stay(rng):
-    kernel = signs(rng, 20, 12)
-
-    def function(x):
-        zeros = tf.zeros([1, 400])
-        _, state = tf.while_loop(
-            lambda i, _: i < 3,
-            lambda i, state: (i + 1, state + tf.reduce_sum(x)),
-            [0, zeros],
-        )
-        return state, zeros, tf.matmul(x, kernel)
-
-    check_pack(foreign(function, 1, 20), rng.normal(size=(1, 20)).astype("f"))
-
-
-@pytest.mark.parametrize("quantize", [False, True])
-def test_a_foreign_loop_keeps_its_own_quantization(rng, quantize):
-    inner, outer, last = (
-        rng.normal(size=(64, 128)).astype("f"),
-        0.05 * rng.normal(size=(128, 128)).astype("f"),
-        signs(rng, 128, 6),
-    )
-
-    def function(x):
-        steps = tf.transpose(x, [1, 0, 2])
-        _, state = tf.while_loop(
-            lambda i, _: i < 5,
-            lambda i, state: (
-                i + 1,
-                tf.tanh(tf.gather(steps, i) @ inner + state @ outer),
-            ),
-            [0, tf.zeros([1, 128])],
-        )
-        return state @ last
-
-    content = foreign(function, 1, 5, 64, quantize=quantize)
-    x = 0.1 * rng.normal(size=(1, 5, 64)).astype("f")
-    check_pack(content, x, tolerance=0.05)
-
-
-def test_a_scale_may_be_as_small_as_a_float_can_be(rng):
-    kernel = signs(rng, 20, 4) * np.array([1e-38, 2, 3, 4], "f")
-    bias = np.array([100, 2, 3, 4], "f")
-    content = foreign(lambda x: x @ kernel + bias, 1, 20)
-    check_pack(content, rng.normal(size=(1, 20)).astype("f"))
+    assert report.not_packed == tuple(keras_lab.binary_weights(model))

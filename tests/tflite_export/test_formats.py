@@ -1,138 +1,78 @@
-"""Every layer in every format, in every way that the runtime can run it."""
+"""Every layer in every format, in every way that the runtimes can run it."""
 
-import numpy as np
 import pytest
 
-from keras_lab.binary_weight import weights_of
+import tflite_export
+from tests.tflite_export.models import CASES, SIGN_CASES
 from tests.tflite_export.support import (
-    CASES,
     FORMATS,
-    SIGN_CASES,
+    RUNTIMES,
+    check_no_traps,
+    check_weights_are_read_back,
     exported,
     exported_signs,
     max_error,
-    operators,
+    representatives,
+    tolerance,
 )
-from tflite_export import inspect, read_packed
-from tflite_export.flatbuffer.model import FlatModel, name_of
-from tflite_export.validate import run
+from tflite_export import Format, inspect, run
 
-FLOAT_TOLERANCE = 1e-5
-INT8_TOLERANCE = 0.02
-RUNTIMES = [
-    {"runtime": "litert"},
-    {"runtime": "litert", "threads": 2},
-    {"runtime": "litert", "xnnpack": False},
-    {"runtime": "litert", "xnnpack": False, "threads": 2},
-    {"runtime": "tf"},
-    {"runtime": "tf", "threads": 2},
-    {"runtime": "tf", "xnnpack": False},
-    {"runtime": "tf", "xnnpack": False, "threads": 2},
-]
-
-
-def tolerance(format):
-    return FLOAT_TOLERANCE if "float" in format else INT8_TOLERANCE
+LAYERS = representatives(
+    CASES,
+    "dense",
+    "dense_folded",
+    "rows_folded",
+    "conv2d_folded",
+    "conv2d_skipping",
+    "winograd",
+    "depthwise",
+    "transpose",
+)
+SIGN_LAYERS = representatives(SIGN_CASES, "conv2d_same", "network")
+BINARY_FORMATS = [format for format in FORMATS if format != "float"]
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("case", CASES)
-def test_outputs_are_those_of_keras_in_every_runtime(case, format):
-    model = exported(case)
+def check_outputs(model, format, most_error):
     for samples in (1, 7):
         inputs = model.inputs(samples)
         expected = model.expected(inputs)
         for options in RUNTIMES:
             actual = run(model.content(format), inputs, **options)
             error = max_error(expected, actual)
-            assert error <= tolerance(format), (samples, options)
+            assert error <= most_error, (samples, options)
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("case", SIGN_CASES)
+@pytest.mark.parametrize("case", LAYERS)
+def test_outputs_are_those_of_keras_in_every_runtime(case, format):
+    check_outputs(exported(case), format, tolerance(format))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("case", SIGN_LAYERS)
 def test_sign_inputs_are_exact_in_every_format_and_runtime(case, format):
+    check_outputs(exported_signs(case), format, 1e-5)
+
+
+@pytest.mark.parametrize("format", BINARY_FORMATS)
+@pytest.mark.parametrize("case", CASES)
+def test_signs_and_alpha_are_read_back_to_the_bit(case, format):
+    model = exported(case)
+    check_weights_are_read_back(model.model, model.content(format))
+
+
+@pytest.mark.parametrize("format", BINARY_FORMATS)
+@pytest.mark.parametrize("case", SIGN_CASES)
+def test_sign_layers_are_read_back_to_the_bit(case, format):
     model = exported_signs(case)
-    for samples in (1, 7):
-        inputs = model.inputs(samples)
-        expected = model.expected(inputs)
-        for options in RUNTIMES:
-            actual = run(model.content(format), inputs, **options)
-            assert max_error(expected, actual) <= 1e-5, (samples, options)
-
-
-@pytest.mark.parametrize("format", ["packed", "packed_float", "fast"])
-@pytest.mark.parametrize(
-    ("case", "make"),
-    [(case, exported) for case in CASES]
-    + [(case, exported_signs) for case in SIGN_CASES],
-)
-def test_signs_and_alpha_are_read_back_to_the_bit(case, make, format):
-    model = make(case)
-    trained = {
-        weight.latent.path: weight for weight in weights_of(model.model.weights)
-    }
-    packed = read_packed(model.content(format))
-    assert {weight.path for weight in packed} == set(trained)
-    for weight in packed:
-        latent = trained[weight.path].latent.numpy()
-        assert weight.shape == weight.signs.shape == latent.shape
-        np.testing.assert_array_equal(
-            weight.signs, np.where(latent >= 0, 1, -1)
-        )
-        np.testing.assert_array_equal(weight.alpha, trained[weight.path].alpha)
-
-
-# All else with INT8 is silently wrong, or an error, in one of the runtimes.
-INT8_OPERATORS = {
-    "FULLY_CONNECTED",
-    "CONV_2D",
-    "DEPTHWISE_CONV_2D",
-    "TRANSPOSE_CONV",
-    "DEQUANTIZE",
-}
-MOVING_OPERATORS = {
-    "GATHER",
-    "RESHAPE",
-    "CONCATENATION",
-    "STRIDED_SLICE",
-    "WHILE",
-}
+    check_weights_are_read_back(model.model, model.content(format))
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize(
-    ("case", "make"),
-    [(case, exported) for case in CASES]
-    + [(case, exported_signs) for case in SIGN_CASES],
-)
-def test_no_trap_of_the_runtime_is_emitted(case, make, format):
-    check_no_traps(make(case).content(format))
-
-
-def check_no_traps(content):
-    for name, types, constant, tensors in operators(content):
-        assert not name.startswith("CUSTOM") and "FLEX" not in name
-        assert "INT2" not in types
-        if "INT4" in types:
-            assert name == "FULLY_CONNECTED"
-            # XNNPACK's kernel wants a scale a channel and even inputs.
-            assert tensors[1].shape[1] % 2 == 0
-            assert len(tensors[1].quantization.scale) == tensors[1].shape[0]
-        if "INT8" in types:
-            assert name in INT8_OPERATORS | MOVING_OPERATORS
-        if name in INT8_OPERATORS and "INT8" in types:
-            scales = tensors[types.index("INT8")].quantization.scale
-            assert np.all(scales > 0) and np.all(np.isfinite(scales))
-            if name != "FULLY_CONNECTED":
-                assert len(scales) > 1 or 1 in tensors[1].shape
-            if name == "CONV_2D":
-                assert constant[1]
-        if name == "CONCATENATION":
-            assert all(len(tensor.shape) < 7 for tensor in tensors)
-    # What is unpacked in a loop is unpacked at each call.
-    for subgraph in FlatModel(content).subgraphs[1:]:
-        names = [name_of(tensor) for tensor in subgraph.tensors]
-        assert not any(name.endswith("/sign_bits") for name in names)
+@pytest.mark.parametrize("make", [exported, exported_signs])
+def test_no_trap_of_the_runtime_is_emitted(make, format):
+    for case in CASES if make is exported else SIGN_CASES:
+        check_no_traps(make(case).content(format))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -146,3 +86,10 @@ def test_a_packed_weight_takes_a_bit_and_a_float_one_32(case):
         assert row.bits <= 8
     for row in inspect(model.content("float")).layers:
         assert row.bits == 32
+
+
+def test_a_format_is_its_name_and_an_unknown_name_is_an_error():
+    assert tflite_export.Format("fast") is Format.FAST
+    assert Format.FAST == "fast" and str(Format.FAST) == "fast"
+    with pytest.raises(ValueError, match=r"'packed', .*Received: .*'onebit'"):
+        Format("onebit")

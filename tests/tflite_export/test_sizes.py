@@ -1,14 +1,15 @@
 """How small the files are: the paper's networks."""
 
 import keras
-import numpy as np
 import pytest
 from keras import layers
 
 import keras_lab
-from keras_lab.binary_weight import weights_of
-from tests.tflite_export.support import Exported, randomize
-from tflite_export import read_packed
+from tests.tflite_export.support import (
+    Exported,
+    check_weights_are_read_back,
+    randomize,
+)
 
 
 def mlp():
@@ -42,8 +43,17 @@ def vgg():
     return model
 
 
+def lstm():
+    return keras.Sequential([keras.Input((32, 512)), keras_lab.BinaryLSTM(512)])
+
+
 @pytest.mark.parametrize(
-    ("make", "ratio"), [(mlp, 28), (vgg, 28)], ids=["mlp", "vgg"]
+    ("make", "ratio"),
+    [
+        pytest.param(mlp, 28, id="mlp"),
+        pytest.param(vgg, 28, id="vgg", marks=pytest.mark.slow),
+        pytest.param(lstm, 24, id="lstm"),
+    ],
 )
 def test_a_packed_network_is_a_small_fraction_of_the_float_one(make, ratio):
     # A batch norm that is folded in leaves another scale in each channel.
@@ -53,13 +63,4 @@ def test_a_packed_network_is_a_small_fraction_of_the_float_one(make, ratio):
     for format in ("packed", "packed_float"):
         content = exported.content(format)
         assert floats / len(content) >= ratio
-    trained = {
-        weight.latent.path: weight.latent.numpy()
-        for weight in weights_of(model.weights)
-    }
-    packed = read_packed(exported.content("packed"))
-    assert len(packed) == len(trained)
-    for weight in packed:
-        np.testing.assert_array_equal(
-            weight.signs > 0, trained[weight.path] >= 0
-        )
+        check_weights_are_read_back(model, content)

@@ -1,8 +1,8 @@
 """The TFLite flatbuffer as objects: read it, change it, write it.
 
 `FlatModel` holds the tree of objects that the schema's own Python classes make
-of a file, and adds the few verbs that a transformation needs. Tensors and
-operators are named by their number in their subgraph, as in the file.
+of a file, and adds the few methods that a transformation needs. A tensor is
+given by its number in its subgraph, as in the file.
 """
 
 import os
@@ -31,8 +31,8 @@ class FlatModel:
     """A TFLite model that can be changed.
 
     Args:
-        content: The bytes of a `.tflite` file. Damaged ones raise
-            `InvalidModelError`.
+        content: The bytes of a `.tflite` file. Raises `InvalidModelError` if
+            they are damaged.
     """
 
     def __init__(self, content: bytes):
@@ -48,7 +48,7 @@ class FlatModel:
         return self.model.subgraphs
 
     def to_bytes(self) -> bytes:
-        """The model as a file, without the data that nothing refers to."""
+        """The bytes of the file, without data that nothing refers to."""
         self._drop_unused_buffers()
         return serialize(self.model)
 
@@ -66,7 +66,7 @@ class FlatModel:
         return self.bytes_on_disk(tensor) > 0
 
     def constant(self, tensor):
-        """The value of a constant tensor as an array, `None` for others."""
+        """The value of a constant tensor as an array, or `None`."""
         if not self.is_constant(tensor):
             return None
         data = np.asarray(self.model.buffers[tensor.buffer].data, np.uint8)
@@ -97,7 +97,7 @@ class FlatModel:
         return None
 
     def signature(self) -> tuple[dict, dict]:
-        """The numbers of the input and output tensors, by name."""
+        """The numbers of the input and of the output tensors, by name."""
         for signature in self.model.signatureDefs or []:
             if signature.subgraphIndex == 0:
                 return tuple(
@@ -111,7 +111,7 @@ class FlatModel:
         )
 
     def set_signature(self, inputs: list[str], outputs: list[str]) -> None:
-        """Names the inputs and outputs, given in their order."""
+        """Names the inputs and outputs, in their order."""
         main = self.subgraphs[0]
         signature = schema.SignatureDefT()
         signature.signatureKey = "serving_default"
@@ -159,7 +159,7 @@ class FlatModel:
         )
 
     def small_constant(self, subgraph, value) -> int:
-        """A constant that all who need the same may share."""
+        """A constant that operators share if they need the same value."""
         value = np.asarray(value)
         content = value.dtype.str, value.shape, value.tobytes()
         key = (id(subgraph), *content)
@@ -170,7 +170,7 @@ class FlatModel:
         return self._small_constants[key]
 
     def operator(self, name, inputs, outputs, version=1, **options):
-        """A new operator; `options` are the fields of its options' table."""
+        """A new operator; `options` are the fields of its options."""
         operator = schema.OperatorT()
         operator.opcodeIndex = self._operator_code(name, version)
         operator.inputs = np.array(inputs, np.int32)
@@ -192,17 +192,17 @@ class FlatModel:
             operator.opcodeIndex = self._operator_code(name, version)
 
     def release(self, subgraph, tensor: int) -> None:
-        """Drops the value of a constant that nothing needs any more."""
+        """Drops the value of a constant that nothing reads any more."""
         if tensor not in subgraph.outputs and not self.consumers(
             subgraph, tensor
         ):
             subgraph.tensors[tensor].buffer = 0
 
     def drop_inner_names(self) -> None:
-        """Drops the names of tensors that no user knows of.
+        """Drops the names of tensors that are of no use to a user.
 
-        In a small model they are some percent of the file. Constants, inputs
-        and outputs keep theirs.
+        In a small model they are a few percent of the file. Constants, inputs
+        and outputs keep their names.
         """
         main = self.subgraphs[0]
         known = {*main.inputs.tolist(), *main.outputs.tolist()}
@@ -221,7 +221,8 @@ class FlatModel:
                 return index
         code = schema.OperatorCodeT()
         code.builtinCode = number
-        # Readers older than the field above look here; 127 says: look there.
+        # Readers older than that field look here; 127 tells newer ones to look
+        # there.
         code.deprecatedBuiltinCode = min(number, 127)
         code.version = version
         self.model.operatorCodes.append(code)
@@ -237,7 +238,7 @@ class FlatModel:
                 buffer.data = None
 
 
-# The options' table of each operator that transformations make.
+# The class of the options of each operator that transformations add.
 OPTIONS = {
     "ADD": "AddOptions",
     "BATCH_MATMUL": "BatchMatMulOptions",
@@ -259,17 +260,17 @@ OPTIONS = {
 
 
 def read_content(path) -> bytes:
-    """The bytes of a file, given by its path or as they are."""
+    """The bytes of a file, given its path or the bytes themselves."""
     if isinstance(path, (bytes, bytearray, memoryview)):
         return bytes(path)
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(
-            "Give the path of a .tflite file, or its bytes. "
+            "Expected the path of a .tflite file, or its bytes. "
             f"Received: {path!r} of type {type(path).__name__}"
         )
     path = Path(path)
     if path.is_dir():
-        raise IsADirectoryError(f"That is a directory. Received: '{path}'")
+        raise IsADirectoryError(f"It is a directory. Received: '{path}'")
     if not path.is_file():
         raise FileNotFoundError(f"There is no such file. Received: '{path}'")
     return path.read_bytes()

@@ -1,4 +1,4 @@
-"""Checks that everything in a model which names a part of it names one."""
+"""Checks that every reference in a model refers to something."""
 
 import math
 
@@ -18,7 +18,10 @@ MOST_ELEMENTS = 1 << 48
 
 
 def check_references(model) -> None:
-    """Everything that is a number of something must be one of it."""
+    """Raises InvalidModelError if a number refers to no part of the model.
+
+    Absent lists become empty ones.
+    """
     model.operatorCodes = model.operatorCodes or []
     model.buffers = model.buffers or []
     if not model.subgraphs or not model.buffers:
@@ -51,7 +54,7 @@ def check_references(model) -> None:
         for operator in subgraph.operators:
             used += [operator.inputs, operator.outputs]
         for index in np.concatenate(used).tolist():
-            if index != -1:  # an optional input that is not there
+            if index != -1:  # an optional input that is absent
                 _check_index("tensor", index, subgraph.tensors)
 
 
@@ -59,12 +62,12 @@ def _check_tensor(model, tensor):
     _check_index("buffer", tensor.buffer, model.buffers)
     if tensor.type not in TYPES:
         raise InvalidModelError(
-            "Damaged TFLite model: a tensor of an unknown type. "
+            "Damaged TFLite model: a tensor has an unknown type. "
             f"Received: type {tensor.type}"
         )
     if math.prod(max(n, 1) for n in shape_of(tensor)) > MOST_ELEMENTS:
         raise InvalidModelError(
-            "Damaged TFLite model: a tensor larger than any memory. "
+            "Damaged TFLite model: a tensor is larger than any memory. "
             f"Received: shape {shape_of(tensor)}"
         )
     data = model.buffers[tensor.buffer].data
@@ -91,6 +94,6 @@ def _indices(values):
 def _check_index(what, index, parts):
     if not 0 <= index < len(parts):
         raise InvalidModelError(
-            f"Damaged TFLite model: it refers to {what} {index}, "
-            f"of {len(parts)}."
+            f"Damaged TFLite model: it refers to {what} {index}, but there are "
+            f"only {len(parts)}."
         )

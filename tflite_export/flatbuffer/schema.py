@@ -1,4 +1,4 @@
-"""TFLite's schema: its classes, and its operators and types by name."""
+"""TFLite's schema: its classes, operators and types."""
 
 import numpy as np
 
@@ -43,7 +43,7 @@ NUMPY_TYPES = {
     "UINT64": np.dtype("<u8"),
     "BOOL": np.dtype("?"),
 }
-# Bits of an element; several share a byte.
+# Bits per element; several elements share a byte.
 LOW_BIT_TYPES = {"INT4": 4, "INT2": 2}
 
 
@@ -52,7 +52,7 @@ def shape_of(tensor) -> tuple:
 
 
 def pack_low_bits(values, bits: int):
-    """Small signed integers, several a byte, the first in the lowest bits."""
+    """Packs small signed integers into bytes, the first in the lowest bits."""
     codes = values.reshape(-1).astype(np.uint8) & ((1 << bits) - 1)
     per_byte = 8 // bits
     codes = np.pad(codes, (0, -len(codes) % per_byte)).reshape(-1, per_byte)
@@ -61,7 +61,7 @@ def pack_low_bits(values, bits: int):
 
 
 def unpack_low_bits(data, bits: int, shape):
-    """What `pack_low_bits` packed, as int8."""
+    """The integers that `pack_low_bits` packed, as int8."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     codes = (data[:, None] >> shifts).reshape(-1) << (8 - bits)
     codes = codes.astype(np.uint8).view(np.int8) >> (8 - bits)

@@ -8,10 +8,12 @@ from tflite_export.flatbuffer.schema import schema
 __all__ = ["quantization", "serialize"]
 
 ALIGNMENT = 16
+# A scale must be positive. With this one, any product is practically zero.
+SMALLEST_SCALE = np.float32(1e-30)
 
 
 def serialize(model) -> bytes:
-    """A model, an object of the schema, as the bytes of a file."""
+    """The bytes of a file, given the schema's object of the model."""
     buffers = model.buffers
     sizes = [0 if b.data is None else len(b.data) for b in buffers]
     builder = _Builder(sum(sizes) + ALIGNMENT * len(sizes) + 65536)
@@ -28,9 +30,9 @@ def serialize(model) -> bytes:
 class Symmetric(schema.QuantizationParametersT):
     """Quantization without zero points: value = scale · integer.
 
-    The format wants a zero point for each scale, 8 bytes of zeros. All tensors
-    with as many channels share theirs; and their scales, if those are equal, as
-    those of a loop variable are inside and outside of the loop.
+    The format needs a zero point for each scale, 8 bytes of zeros. Tensors with
+    the same number of channels share them. They also share equal scales, such
+    as those of a loop variable inside and outside the loop.
     """
 
     def Pack(self, builder):
@@ -46,15 +48,16 @@ class Symmetric(schema.QuantizationParametersT):
 
 
 def quantization(scales, axis: int = 0) -> Symmetric:
-    """One scale, or one for each index of an axis."""
+    """Quantization with one scale, or one per index of an axis."""
     parameters = Symmetric()
-    parameters.scale = np.atleast_1d(np.asarray(scales, np.float32))
+    scales = np.atleast_1d(np.asarray(scales, np.float32))
+    parameters.scale = np.maximum(scales, SMALLEST_SCALE)
     parameters.quantizedDimension = axis if len(parameters.scale) > 1 else 0
     return parameters
 
 
 class _Builder(flatbuffers.Builder):
-    """Writes equal vectors only once."""
+    """A builder that writes equal vectors only once."""
 
     def __init__(self, size):
         super().__init__(size)
@@ -68,7 +71,7 @@ class _Builder(flatbuffers.Builder):
 
 
 class _Packed:
-    """Stands for a part that is in the builder already."""
+    """Stands for a part that the builder already holds."""
 
     def __init__(self, offset):
         self.offset = offset
@@ -78,7 +81,7 @@ class _Packed:
 
 
 def _pack_buffer(builder, buffer):
-    """Data at a multiple of 16 bytes, as the schema asks for."""
+    """Writes data at a multiple of 16 bytes, as the schema requires."""
     data = buffer.data
     if data is not None:
         data = np.asarray(data, np.uint8).tobytes()

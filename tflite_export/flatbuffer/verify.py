@@ -1,8 +1,8 @@
 """Checks the bounds of a TFLite flatbuffer before anything follows its offsets.
 
-Neither the generated Python classes nor the interpreter do: an offset that
-points nowhere ends in an obscure exception, in a very long loop, or in a crash
-of the process.
+Neither the generated Python classes nor the interpreter check them. An offset
+that points nowhere leads to an obscure exception, to a very long loop, or to a
+crash of the process.
 """
 
 import struct
@@ -11,10 +11,10 @@ from tflite_export.errors import InvalidModelError
 
 __all__ = ["verify"]
 
-# A table by field number: a table's name, a list of one for a vector of tables,
-# the size of an element for a vector of numbers, or "string". What is not named
-# is a number inside the table. `ANY` is a table of which nothing is known but
-# that its parts must lie inside the file.
+# The fields of each table, by number: the name of a table, a list with one name
+# for a vector of tables, the size of an element for a vector of numbers, or
+# "string". Other fields are numbers inside the table. Of `ANY` nothing is known
+# except that its parts must be inside the file.
 ANY = "Any"
 TABLES = {
     "Model": {
@@ -45,12 +45,12 @@ TABLES = {
     "TensorMap": {0: "string"},
     ANY: {},
 }
-# More than any model has; tables that share a part could be counted for ever.
+# More than any model has. Tables that share parts could be counted for ever.
 MAX_TABLES = 2_000_000
 
 
 def verify(content: bytes) -> None:
-    """Raises `InvalidModelError` unless every part lies inside the file."""
+    """Raises InvalidModelError if a part of the model is outside the file."""
     if len(content) < 8 or content[4:8] != b"TFL3":
         raise InvalidModelError(
             "Not a TFLite model: the identifier 'TFL3' is missing. "
@@ -80,7 +80,7 @@ class _Verifier:
             if offset == 0:
                 continue
             if not 4 <= offset < inline:
-                self._fail(place, "a field outside of its table")
+                self._fail(place, "a field outside its table")
             kind = TABLES[name].get(field)
             if kind is not None:
                 self._field(kind, start + offset, f"{place}, {name}.{field}")
@@ -112,7 +112,7 @@ class _Verifier:
 
     def _check(self, start, size, place):
         if start < 0 or start + size > len(self.content):
-            self._fail(place, "an offset outside of the file")
+            self._fail(place, "an offset outside the file")
 
     def _fail(self, place, problem):
         raise InvalidModelError(

@@ -1,1 +1,4 @@
-"""One change of the graph a module."""
+"""One change of the graph per module, each with `can_apply` and `apply`.
+
+`registry.py` lists them in the order in which they run.
+"""

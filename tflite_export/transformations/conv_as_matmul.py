@@ -1,45 +1,50 @@
-"""A convolution as a matrix product, for weights that are unpacked.
+"""A convolution as a matrix product, for unpacked weights.
 
-The runtime's convolution of computed weights is slow. XNNPACK, which runs all
-the rest, wants constants for a convolution, but multiplies any two float
-matrices. So the patches are laid side by side, tap by tap, and multiplied.
+The runtime's own convolution is slow with computed weights. XNNPACK, which runs
+all the rest, takes only constants as weights of a convolution, but it can
+multiply any two float matrices. So the patches of the image are laid side by
+side, tap by tap, and multiplied.
 """
 
+import dataclasses
 import math
 
-from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.transformations.convolution import (
-    has_fixed_size,
-    is_grouped,
-    padding,
-    places,
-)
-from tflite_export.transformations.replacement import Replacement
+from tflite_export.graph.convolution import can_be_matmul, padding, places
+from tflite_export.graph.replacement import Replacement
+from tflite_export.graph.site import Site
+from tflite_export.transformations import conv_as_winograd, sign_inputs
 
-__all__ = ["can_be_matmul", "conv_as_matmul"]
+__all__ = ["apply", "can_apply"]
 
 
-def can_be_matmul(model: FlatModel, subgraph, operator) -> bool:
-    """Whether a convolution has a known size and one group."""
+def can_apply(site: Site) -> bool:
+    """Whether convolutions of unpacked weights have a known size, one group."""
     return (
-        model.operator_name(operator) == "CONV_2D"
-        and has_fixed_size(subgraph, operator)
-        and not is_grouped(model, subgraph, operator)
+        site.format.is_packed
+        and not sign_inputs.can_apply(site)
+        and site.every_user(can_be_matmul)
+        and not conv_as_winograd.can_apply(site)
     )
 
 
-def conv_as_matmul(model: FlatModel, subgraph, operator) -> None:
-    """Replaces a convolution by operators for a matrix of weights.
+def apply(site: Site) -> None:
+    """Replaces the convolutions; the weights become a matrix."""
+    weight = site.stored
+    # [channels, taps · inputs], in the order of the kernel.
+    matrix = weight.signs.reshape(len(weight.signs), -1)
+    site.stored = dataclasses.replace(weight, signs=matrix, to_keras=(1, 0))
+    for user in site.users:
+        _replace(site.model, site.subgraph, user)
 
-    The weights' tensor must have the shape [channels, taps · inputs] then.
-    """
+
+def _replace(model, subgraph, operator):
     new = Replacement(model, subgraph, operator)
     kernel = new.shape(new.weights)
     _, height, width, channels = new.shape(new.output)
     taps, size = math.prod(kernel[1:]), new.batch * height * width
     patches = _patches(new, kernel[1:3], (height, width))
     matrix = new.reshape(patches, (size, taps))
-    # The second matrix is copied at each inference: the smaller one.
+    # The runtime copies the second matrix at each inference: the smaller one.
     if height * width < channels:
         product = new.add(
             "BATCH_MATMUL", [new.weights, matrix], (channels, size), adjY=True
@@ -53,7 +58,7 @@ def conv_as_matmul(model: FlatModel, subgraph, operator) -> None:
 
 
 def _patches(new, kernel, output):
-    """The inputs of each output: [batch, height, width, taps·inputs]."""
+    """The inputs of each output: [batch, height, width, taps · inputs]."""
     size = new.shape(new.data)[1:3]
     zeros = [
         padding(new.operator, axis, size[axis], kernel[axis], output[axis])

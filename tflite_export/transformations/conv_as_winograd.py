@@ -1,4 +1,4 @@
-"""A convolution with three columns as products of matrices, half as large.
+"""A convolution with three columns as matrix products of half the size.
 
 Winograd's F(4, 3): four outputs in a row depend on six inputs d and three
 weights g by
@@ -7,28 +7,34 @@ weights g by
 
 with six products instead of twelve (Lavin and Gray, *Fast Algorithms for
 Convolutional Neural Networks*, 2016). Along the rows and the channels the
-products add up as ever. So there are six products of matrices, one for each
-place of Bᵀ d, each as in `conv_as_matmul` for a quarter of the patches.
+products are summed as usual. So there are six matrix products, one for each
+place of Bᵀ d, each as in `conv_as_matmul` with a quarter of the patches.
 
-With signs as weights, G g takes eight values at each place, for the eight signs
-of three weights: it is looked up when the weights are unpacked.
+If the weights are signs, G g takes eight values at each place, one for each
+choice of three signs. It is looked up when the weights are unpacked.
 
-Sums of numbers of different size round differently: an output is off by some
-10⁻⁶ of the largest.
+Numbers of different size are summed, so the rounding differs: outputs are off
+by about 10⁻⁶ of the largest.
 """
+
+import dataclasses
 
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.transformations.conv_as_matmul import can_be_matmul
-from tflite_export.transformations.convolution import (
+from tflite_export.formats import Storage
+from tflite_export.graph.convolution import (
+    can_be_matmul,
     padding,
     places,
     steps,
 )
-from tflite_export.transformations.replacement import Replacement
+from tflite_export.graph.replacement import Replacement
+from tflite_export.graph.site import Site
+from tflite_export.graph.unpacker import Digits
+from tflite_export.transformations import sign_inputs
 
-__all__ = ["KERNEL_WIDTH", "WEIGHTS", "as_winograd", "can_be_winograd"]
+__all__ = ["INPUTS", "SUMS", "WEIGHTS", "apply", "can_apply"]
 
 KERNEL_WIDTH, OUTPUTS = 3, 4
 WEIGHTS = np.array(  # G
@@ -58,12 +64,44 @@ SUMS = np.array(  # Aᵀ
     np.float32,
 )
 PLACES = len(INPUTS)
-# With fewer inputs there is more to do around the products than in them.
+# The signs of three weights make one digit.
+TRIPLES = Digits("INT16", KERNEL_WIDTH)
+# With fewer inputs the work around the products outweighs the products.
 FEWEST_INPUTS = 16
 
 
-def can_be_winograd(model: FlatModel, subgraph, operator) -> bool:
-    """Whether a convolution has three columns, and it pays."""
+def can_apply(site: Site) -> bool:
+    """Whether the convolutions have three columns, and it pays."""
+    return (
+        site.format.is_packed
+        and not site.format.is_exact
+        and site.constant.subgraph == 0
+        and not sign_inputs.can_apply(site)
+        and site.every_user(_can_be_winograd)
+        and not site.is_near_signs
+    )
+
+
+def apply(site: Site) -> None:
+    """Stores the weights as bits and replaces the convolutions."""
+    weight = site.stored
+    # The columns last, so that three signs are side by side.
+    site.stored = dataclasses.replace(
+        weight,
+        signs=np.ascontiguousarray(weight.signs.transpose(0, 1, 3, 2)),
+        to_keras=tuple((0, 1, 3, 2)[axis] for axis in weight.to_keras),
+    )
+    bits = site.unpacker.store_signs(site.stored)
+    weights = _unpack(site.unpacker, bits, site.stored)
+    site.subgraph.tensors[weight.tensor].buffer = 0
+    scales = None if weight.is_uniform else weight.scales
+    for user in site.users:
+        _replace(site.model, site.subgraph, user, weights, scales)
+    site.place = 0, bits
+    site.storage = Storage.BITS
+
+
+def _can_be_winograd(model: FlatModel, subgraph, operator):
     if not can_be_matmul(model, subgraph, operator):
         return False
     new = Replacement(model, subgraph, operator)
@@ -77,21 +115,39 @@ def can_be_winograd(model: FlatModel, subgraph, operator) -> bool:
     )
 
 
+def _unpack(unpacker, bits, weight):
+    """G g, [places, channels, rows · inputs], times the scale if it is one."""
+    channels, rows, inputs, _ = weight.signs.shape
+    shape = (channels, rows * inputs)
+    triples = unpacker.digits(bits, weight.path, TRIPLES, shape)
+    signs = np.arange(1 << KERNEL_WIDTH) >> np.arange(KERNEL_WIDTH)[:, None]
+    values = WEIGHTS @ (2 * (signs & 1) - 1)
+    if weight.is_uniform:
+        values *= weight.scales[0]
+    return unpacker.add(
+        "GATHER",
+        [unpacker.constant(values.astype(np.float32)), triples],
+        f"{weight.path}/winograd",
+        (len(values), *shape),
+        "FLOAT32",
+        version=6,
+        axis=1,
+    )
+
+
 def _tiles(width):
     return -(-width // OUTPUTS)
 
 
-def as_winograd(
-    model: FlatModel, subgraph, operator, weights: int, scales=None
-) -> None:
-    """Replaces a convolution by operators for unpacked weights.
+def _replace(model, subgraph, operator, weights, scales):
+    """Replaces a convolution.
 
     Args:
         model: The model to change.
-        subgraph: Where the convolution is.
+        subgraph: The subgraph of the convolution.
         operator: The convolution.
-        weights: The tensor of G g, [places, channels, rows · inputs].
-        scales: What is to be multiplied with the channels, if anything.
+        weights: The tensor of G g.
+        scales: The scales to multiply the channels by, or `None`.
     """
     new = Replacement(model, subgraph, operator)
     _, height, width, channels = new.shape(new.output)
@@ -100,7 +156,7 @@ def as_winograd(
     matrices = new.reshape(
         _patches(new, height, tiles), (PLACES, size, taps), axis=1
     )
-    # The second matrix is copied at each inference: the smaller one.
+    # The runtime copies the second matrix at each inference: the smaller one.
     weights_first = height * tiles < channels
     pair, shape = [matrices, weights], (size, channels)
     if weights_first:
@@ -129,7 +185,8 @@ def _patches(new, height, tiles):
     width = new.shape(new.output)[2]
     above_below = padding(new.operator, 0, rows, kernel, height)
     left, _ = padding(new.operator, 1, columns, KERNEL_WIDTH, width)
-    # One tile more: the last two inputs of a tile are the next one's.
+    # One tile more, because the last two inputs of a tile are the first two of
+    # the next.
     right = OUTPUTS * (tiles + 1) - columns - left
     data = new.pad(new.data, above_below, (left, right))
     rows = new.shape(data)[1]
@@ -161,7 +218,7 @@ def _patches(new, height, tiles):
 
 
 def _multiply(new, matrix, data, size):
-    """The matrix with the first axis of the data, of which each has `size`."""
+    """Multiplies a matrix by data seen as PLACES rows of `size` numbers."""
     columns = new.reshape(data, (PLACES, size), axis=1)
     return new.add(
         "BATCH_MATMUL", [new.constant(matrix), columns], (len(matrix), size)

@@ -1,46 +1,54 @@
 """A dense layer on many rows as a matrix product, for unpacked weights.
 
-The runtime multiplies weights that are computed row by row, with one thread.
-XNNPACK, which runs all the rest, wants constants for a dense layer, but
-multiplies any two float matrices.
+The runtime multiplies computed weights row by row, in one thread. XNNPACK,
+which runs all the rest, takes only constants as weights of a dense layer, but
+it can multiply any two float matrices.
 """
 
 import math
 
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.transformations.convolution import has_fixed_size
-from tflite_export.transformations.replacement import Replacement
+from tflite_export.graph.convolution import has_fixed_size
+from tflite_export.graph.replacement import Replacement
+from tflite_export.graph.site import Site
+from tflite_export.transformations import sign_inputs
 
-__all__ = ["can_be_matmul", "dense_as_matmul"]
+__all__ = ["apply", "can_apply"]
 
-# How many rows it takes until the product is faster than the runtime's own
-# operator, in int8 and in float. Measured with 128 to 2048 inputs.
+# From how many rows on the product is faster than the runtime's own operator,
+# in int8 and in float. Measured with 128 to 2048 inputs.
 FEWEST_ROWS_INT8, FEWEST_ROWS_FLOAT = 16, 2
 
 
-def can_be_matmul(model: FlatModel, subgraph, operator, int8: bool) -> bool:
-    """Whether a dense layer multiplies enough rows, for any batch size.
+def can_apply(site: Site) -> bool:
+    """Whether dense layers multiply unpacked weights by enough rows."""
+    fewest = FEWEST_ROWS_FLOAT if site.why_not_int8 else FEWEST_ROWS_INT8
+    return (
+        site.format.is_packed
+        and not sign_inputs.can_apply(site)
+        and site.every_user(_has_rows, fewest)
+    )
 
-    Args:
-        model: The model.
-        subgraph: Where the operator is.
-        operator: An operator of any kind.
-        int8: Whether it would compute in int8 otherwise.
-    """
+
+def apply(site: Site) -> None:
+    """Replaces the dense layers by products."""
+    for user in site.users:
+        _replace(site.model, site.subgraph, user)
+
+
+def _has_rows(model: FlatModel, subgraph, operator, fewest):
     if model.operator_name(operator) != "FULLY_CONNECTED":
         return False
     rows, _ = _sizes(Replacement(model, subgraph, operator))
-    fewest = FEWEST_ROWS_INT8 if int8 else FEWEST_ROWS_FLOAT
     return has_fixed_size(subgraph, operator) and rows >= fewest
 
 
-def dense_as_matmul(model: FlatModel, subgraph, operator) -> None:
-    """Replaces a dense layer by operators for any weights."""
+def _replace(model, subgraph, operator):
     new = Replacement(model, subgraph, operator)
     rows, inputs = _sizes(new)
     output = new.shape(new.output)
     matrix = new.reshape(new.data, (rows, inputs))
-    # The second matrix is copied at each inference: not the weights.
+    # The runtime copies the second matrix at each inference: not the weights.
     product = new.add(
         "BATCH_MATMUL", [new.weights, matrix], (output[-1], rows), adjY=True
     )
@@ -49,6 +57,6 @@ def dense_as_matmul(model: FlatModel, subgraph, operator) -> None:
 
 
 def _sizes(new):
-    """How many vectors there are, of the batch size in the file; how long."""
+    """The number of rows at the file's batch size, and their length."""
     inputs = new.shape(new.weights)[1]
     return math.prod(new.shape(new.data)) // inputs, inputs

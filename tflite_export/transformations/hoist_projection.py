@@ -1,50 +1,56 @@
-"""Takes the input projection of a recurrent layer out of its loop.
+"""The input projection of a recurrent layer, taken out of its loop.
 
 A step of the loop reads one time step of the inputs and multiplies it by the
 input kernel. All steps at once are one product outside of the loop, which is
-faster than many small ones; the loop then reads a step of the product.
+faster than many small ones. The loop then reads one step of the product.
 """
 
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.flatbuffer.schema import shape_of
-from tflite_export.transformations.pass_into_loop import loop_of, pass_into_loop
+from tflite_export.graph.loops import loop_of, pass_into_loop
 
-__all__ = ["hoist_projections"]
-
-
-def hoist_projections(model: FlatModel) -> None:
-    """Hoists every product of a step of a loop's sequence by a constant."""
-    for number in range(1, len(model.subgraphs)):
-        loop = loop_of(model, number)
-        if loop is None:
-            continue
-        for operator in list(model.subgraphs[number].operators):
-            if model.operator_name(operator) == "FULLY_CONNECTED":
-                _hoist(model, loop, number, operator)
+__all__ = ["apply", "can_apply"]
 
 
-def _hoist(model, loop, number, operator):
-    main, body = model.subgraphs[0], model.subgraphs[number]
+def can_apply(model: FlatModel, subgraph, operator) -> bool:
+    """Whether it multiplies one step of a loop's sequence by a constant."""
+    if model.operator_name(operator) != "FULLY_CONNECTED":
+        return False
+    number = model.subgraphs.index(subgraph)
+    if number == 0 or loop_of(model, number) is None:
+        return False
     step, weights, *bias = inputs_of(operator)
-    gather = model.producer(body, step)
-    constants = [i for i in (weights, *bias) if i >= 0]
+    gather = model.producer(subgraph, step)
     if (
         gather is None
         or model.operator_name(gather) != "GATHER"
         or gather.builtinOptions.axis != 0
-        or not all(
-            _is_float_constant(model, body.tensors[i]) for i in constants
-        )
     ):
-        return
-    sequence, time = inputs_of(gather)
-    position = _invariant(body, sequence)
-    steps = shape_of(body.tensors[sequence])
-    if position is None or len(steps) != 3 or min(steps) < 1:
-        return
+        return False
+    sequence = inputs_of(gather)[0]
+    shape = shape_of(subgraph.tensors[sequence])
+    return (
+        all(
+            _is_float_constant(model, subgraph.tensors[i])
+            for i in (weights, *bias)
+            if i >= 0
+        )
+        and _invariant(subgraph, sequence) is not None
+        and len(shape) == 3
+        and min(shape) >= 1
+    )
 
+
+def apply(model: FlatModel, subgraph, operator) -> None:
+    """Multiplies all steps in front of the loop."""
+    main, body = model.subgraphs[0], subgraph
+    loop = loop_of(model, model.subgraphs.index(subgraph))
+    step, weights, *bias = inputs_of(operator)
+    gather = model.producer(body, step)
+    sequence, time = inputs_of(gather)
+    steps = shape_of(body.tensors[sequence])
     outside = [_copy_constant(model, body, main, i) for i in (weights, *bias)]
     units = shape_of(body.tensors[weights])[0]
     products = model.add_tensor(
@@ -52,7 +58,7 @@ def _hoist(model, loop, number, operator):
     )
     projection = model.operator(
         "FULLY_CONNECTED",
-        [int(loop.inputs[position]), *outside],
+        [int(loop.inputs[_invariant(body, sequence)]), *outside],
         [products],
         version=5,
         fusedActivationFunction=(
@@ -67,8 +73,9 @@ def _hoist(model, loop, number, operator):
     )
     if not model.consumers(body, step) and step not in body.outputs:
         body.operators.remove(gather)
-    for index in constants:
-        model.release(body, index)
+    for index in (weights, *bias):
+        if index >= 0:
+            model.release(body, index)
 
 
 def _is_float_constant(model, tensor):
@@ -76,7 +83,7 @@ def _is_float_constant(model, tensor):
 
 
 def _invariant(body, tensor):
-    """Which loop variable a tensor is, if it keeps its value."""
+    """The position of a loop variable that keeps its value, or `None`."""
     positions = np.flatnonzero(body.inputs == tensor)
     if len(positions) == 1 and body.outputs[positions[0]] == tensor:
         return int(positions[0])

@@ -1,42 +1,58 @@
-"""The scales of rows, multiplied with the products instead of the weights.
+"""The products of rows multiplied by the scales, instead of the weights.
 
-As quantization a scale for each row takes twelve bytes: it has a zero point.
-Here the weights are ±1, and their products are multiplied by the scales. Those
-of the gates of a recurrent kernel are stored once a gate.
+A scale per row takes twelve bytes as quantization, because it has a zero point.
+So the weights are ±1, and the products are multiplied by the scales. The gates
+of a recurrent kernel have one scale each, which is stored once per gate.
 """
+
+import dataclasses
 
 import numpy as np
 
-from tflite_export.find import BinaryConstant
-from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.flatbuffer.model import inputs_of
 from tflite_export.flatbuffer.schema import shape_of
+from tflite_export.graph.site import Site
+from tflite_export.transformations import (
+    dense_as_matmul,
+    int8_arithmetic,
+    sign_inputs,
+)
 
-__all__ = ["blocks_of", "can_scale_outputs", "scale_outputs"]
+__all__ = ["apply", "can_apply"]
 
 MOST_BLOCKS = 4
 
 
-def blocks_of(scales: np.ndarray) -> np.ndarray | None:
-    """The scales of equally large blocks of rows, `None` if there are many."""
-    for count in range(2, MOST_BLOCKS + 1):
-        if len(scales) % count:
-            continue
-        blocks = scales.reshape(count, -1)
-        if np.all(blocks == blocks[:, :1]):
-            return blocks[:, 0]
-    return None
+def can_apply(site: Site) -> bool:
+    """Whether the rows of unpacked weights of dense layers differ in scale.
+
+    The bias of each layer must stay finite when it is divided by the scales.
+    """
+    return (
+        site.format.is_packed
+        and (int8_arithmetic.can_apply(site) or dense_as_matmul.can_apply(site))
+        and not sign_inputs.can_apply(site)
+        and not site.constant.is_uniform
+        and bool(np.all(site.constant.scales > 0))
+        and site.every_user(_can_divide_bias, site.constant.scales)
+    )
 
 
-def can_scale_outputs(
-    model: FlatModel, subgraph, operator, constant: BinaryConstant
-) -> bool:
-    """Whether it is a dense layer whose bias can be divided by the scales."""
-    scales = constant.scales
-    if (
-        model.operator_name(operator) != "FULLY_CONNECTED"
-        or constant.is_uniform
-        or np.any(scales <= 0)
-    ):
+def apply(site: Site) -> None:
+    """Multiplies the outputs of the operators by the scales."""
+    scales = site.stored.scales
+    blocks = _blocks(scales)
+    if blocks is None:
+        tensor = site.model.small_constant(site.subgraph, scales)
+    else:
+        tensor = _repeat(site, blocks)
+    for user in site.users:
+        _scale_outputs(site.model, site.subgraph, user, scales, tensor)
+    site.stored = dataclasses.replace(site.stored, scales=np.ones_like(scales))
+
+
+def _can_divide_bias(model, subgraph, operator, scales):
+    if model.operator_name(operator) != "FULLY_CONNECTED":
         return False
     for bias in inputs_of(operator)[2:]:
         if bias < 0:
@@ -48,17 +64,41 @@ def can_scale_outputs(
     return True
 
 
-def scale_outputs(
-    model: FlatModel, subgraph, operator, scales: np.ndarray, tensor: int
-) -> None:
-    """Multiplies the outputs of a FULLY_CONNECTED, whose weights become ±1.
+def _blocks(scales):
+    """The scales of equally large blocks of rows, or `None`."""
+    for count in range(2, MOST_BLOCKS + 1):
+        if len(scales) % count:
+            continue
+        blocks = scales.reshape(count, -1)
+        if np.all(blocks == blocks[:, :1]):
+            return blocks[:, 0]
+    return None
+
+
+def _repeat(site, blocks):
+    """One scale per row, given one per block of rows."""
+    unpacker, rows = site.unpacker, len(site.stored.scales)
+    name, copies = f"{site.stored.path}/scales", (1, rows // len(blocks))
+    tensor = unpacker.add(
+        "TILE",
+        [unpacker.constant(blocks[:, None]), unpacker.integers(copies)],
+        f"{name}/blocks",
+        (len(blocks), copies[1]),
+        "FLOAT32",
+    )
+    tensor = unpacker.reshape(tensor, name, (rows,), "FLOAT32")
+    return unpacker.into_subgraph(tensor, site.stored.subgraph)
+
+
+def _scale_outputs(model, subgraph, operator, scales, tensor):
+    """Divides the bias by the scales, and multiplies the outputs.
 
     Args:
         model: The model to change.
-        subgraph: Where the operator is.
-        operator: The operator.
-        scales: A scale a row.
-        tensor: The tensor with the scales, in that subgraph.
+        subgraph: The subgraph of the operator.
+        operator: A FULLY_CONNECTED, whose weights become ±1.
+        scales: One scale per row.
+        tensor: The tensor of that subgraph with the scales.
     """
     inputs = inputs_of(operator)
     if len(inputs) > 2 and inputs[2] >= 0:

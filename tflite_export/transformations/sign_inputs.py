@@ -1,137 +1,46 @@
 """Sign activations as {0, 1}, which int8 arithmetic represents exactly.
 
-With x = 2z − 1 an operator's W·x + b becomes (2W)·z + (b − W·1). W·1 is the sum
-of a channel's weights; where a convolution pads its inputs, of those weights
-that do not fall on the padding, and so a map: few different rows and columns of
-it are stored, and the runtime spreads them out when it allocates the model.
+With x = 2z − 1, an operator's W·x + b becomes (2W)·z + (b − W·1). W·1 is the
+sum of the weights of a channel. Where a convolution pads its inputs, only the
+weights that do not fall on the padding count, so the sum is a map over the
+image. Only its few different rows and columns are stored, and the runtime
+spreads them out when it allocates the model.
 """
+
+import dataclasses
 
 import numpy as np
 
-from tflite_export.find import BinaryConstant, data_input
-from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.flatbuffer.model import inputs_of
 from tflite_export.flatbuffer.schema import schema, shape_of
-from tflite_export.transformations.convolution import (
-    has_fixed_size,
-    is_grouped,
-    padding,
-    steps,
-)
+from tflite_export.graph.convolution import padding, steps
+from tflite_export.graph.signs import sign_argument
+from tflite_export.graph.site import Site
+from tflite_export.graph.weights import data_input
 
-__all__ = [
-    "can_encode",
-    "comes_from_sign",
-    "encode_sign_inputs",
-    "is_sign",
-    "reaches_sign",
-]
+__all__ = ["apply", "can_apply"]
 
 BIAS_INPUT = 2
-# Operators that move their inputs about, or fill up with zeros.
-MOVES = (
-    "EXPAND_DIMS",
-    "MAX_POOL_2D",
-    "PAD",
-    "RESHAPE",
-    "SPACE_TO_BATCH_ND",
-    "SQUEEZE",
-    "TRANSPOSE",
-)
 
 
-def is_sign(model: FlatModel, subgraph, tensor: int):
-    """x, if a tensor is sign(x) with sign(0) = +1; else `None`.
-
-    That is SELECT_V2(EQUAL(x, 0), 1, SIGN(x)), as `keras_lab.freeze` has it.
-    """
-    select = model.producer(subgraph, tensor)
-    if select is None or model.operator_name(select) != "SELECT_V2":
-        return None
-    condition, one, other = inputs_of(select)
-    equal = model.producer(subgraph, condition)
-    sign = model.producer(subgraph, other)
-    if equal is None or model.operator_name(equal) != "EQUAL":
-        return None
-    if sign is None or model.operator_name(sign) != "SIGN":
-        return None
-    x, zero = inputs_of(equal)
-    for index, expected in ((zero, 0), (one, 1)):
-        value = model.constant(subgraph.tensors[index])
-        if value is None or not np.all(value == expected):
-            return None
-    return x if inputs_of(sign) == [x] else None
+def can_apply(site: Site) -> bool:
+    """Whether operators that can compute in int8 have signs as inputs."""
+    return not site.why_not_int8 and site.has_sign_inputs
 
 
-def comes_from_sign(model: FlatModel, subgraph, tensor: int) -> bool:
-    """Whether a tensor holds signs, moved about or padded."""
-    for _ in subgraph.operators:
-        if is_sign(model, subgraph, tensor) is not None:
-            return True
-        operator = model.producer(subgraph, tensor)
-        if operator is None or model.operator_name(operator) not in MOVES:
-            return False
-        tensor = inputs_of(operator)[0]
-    return False
+def apply(site: Site) -> None:
+    """Gives the operators z instead of sign(x), and doubles the weights."""
+    weight = site.stored
+    for user in site.users:
+        _encode(site.model, weight, user)
+    site.stored = dataclasses.replace(weight, scales=2 * weight.scales)
 
 
-def reaches_sign(model: FlatModel, subgraph, tensor: int, stop) -> bool:
-    """Whether a tensor gets to a SIGN before it gets to other weights.
-
-    Args:
-        model: The model.
-        subgraph: The tensor's subgraph.
-        tensor: The tensor.
-        stop: The names of operators with weights.
-    """
-    seen, open_ = set(), [tensor]
-    while open_:
-        for operator in model.consumers(subgraph, open_.pop()):
-            name = model.operator_name(operator)
-            if name == "SIGN" or (
-                name == "WHILE" and _takes_signs(model, operator)
-            ):
-                return True
-            if name not in stop and id(operator) not in seen:
-                seen.add(id(operator))
-                open_ += operator.outputs.tolist()
-    return False
-
-
-def _takes_signs(model, loop):
-    body = model.subgraphs[loop.builtinOptions.bodySubgraphIndex]
-    return any(model.operator_name(part) == "SIGN" for part in body.operators)
-
-
-def can_encode(model: FlatModel, subgraph, operator) -> bool:
-    """Whether an operator's data are signs, and the sums W·1 are known."""
-    name = model.operator_name(operator)
-    data = inputs_of(operator)[data_input(name)]
-    if is_sign(model, subgraph, data) is None:
-        return False
-    if name == "FULLY_CONNECTED":
-        return True
-    if name not in ("CONV_2D", "DEPTHWISE_CONV_2D"):
-        return False
-    grouped = is_grouped(model, subgraph, operator)
-    return has_fixed_size(subgraph, operator) and not grouped
-
-
-def encode_sign_inputs(
-    model: FlatModel, constant: BinaryConstant, operator
-) -> None:
-    """Gives an operator z for its input sign(x).
-
-    Its weights must become twice as large then.
-
-    Args:
-        model: The model to change.
-        constant: The operator's weights.
-        operator: An operator for which `can_encode`.
-    """
+def _encode(model, constant, operator):
     subgraph = model.subgraphs[constant.subgraph]
     name = model.operator_name(operator)
     position = data_input(name)
-    x = is_sign(model, subgraph, int(operator.inputs[position]))
+    x = sign_argument(model, subgraph, int(operator.inputs[position]))
     z = _step(model, subgraph, x, operator)
     operator.inputs[position] = z
     aligned = np.moveaxis(constant.signs, constant.axis, -1)
@@ -151,7 +60,7 @@ def encode_sign_inputs(
 
 
 def _step(model, subgraph, x, operator):
-    """Adds the operators of z = 1 where x ≥ 0 and 0 elsewhere."""
+    """Adds the operators of z: 1 where x ≥ 0, 0 elsewhere."""
     shape = shape_of(subgraph.tensors[x])
     condition = model.add_tensor(subgraph, "is_positive", shape, "BOOL")
     z = model.add_tensor(subgraph, "zero_or_one", shape, "FLOAT32")
@@ -171,10 +80,11 @@ def _step(model, subgraph, x, operator):
 
 
 def _spatial_sums(model, subgraph, operator, weights):
-    """Sums over the taps that fall on data: [rows, columns, channels].
+    """Sums of the weights over the taps that fall on data.
 
-    Returns the different rows and columns of the map, and for each row and
-    column of the output which of them it is.
+    Returns:
+        The different rows and columns of the map, [rows, columns, channels];
+        and for each row and each column of the output, which of them it is.
     """
     data = shape_of(subgraph.tensors[int(operator.inputs[0])])[1:3]
     output = shape_of(subgraph.tensors[int(operator.outputs[0])])[1:3]
@@ -208,7 +118,7 @@ def _add_to_bias(model, subgraph, operator, addition):
 
 
 def _add_map(model, subgraph, operator, addition, rows, columns):
-    """Adds a map to the outputs, before the fused activation."""
+    """Adds a map to the outputs, before the activation."""
     (output,) = operator.outputs.tolist()
     shape = shape_of(subgraph.tensors[output])
     small = addition.astype(np.float32)[None]

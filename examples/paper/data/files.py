@@ -1,34 +1,48 @@
-"""The files of a data set: where they lie, and where they come from.
-
-A file that is in the data folder is not downloaded again. One that is not is
-downloaded, checked against its hash, and only then given its name.
-"""
+"""A data set in memory, and its files: where they are and come from."""
 
 import dataclasses
 import hashlib
 import os
-import shutil
-import sys
-import tarfile
-import time
-import urllib.request
-from http.client import HTTPException
+import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = [
-    "DataError",
-    "Source",
-    "data_folder",
-    "digests",
-    "is_official",
-    "locate",
-]
-
-CHUNK = 1 << 20
+import keras
+import numpy as np
 
 
 class DataError(Exception):
-    """A file of a data set is missing, damaged, or not what it should be."""
+    """A file of a data set is missing or damaged, or is another file."""
+
+
+class Part(NamedTuple):
+    """Inputs and what to predict from them, one row per example."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+    """Three parts that share no example.
+
+    Args:
+        train: The part to train on.
+        validation: The part to choose an epoch by.
+        test: The part to report on.
+        classes: The number of classes in `y`.
+        files: The SHA-256 of each file, or of the arrays in it, by name.
+        vocabulary: For a text, the bytes that occur, ordered by class.
+        departures: How it differs from the data set in the paper.
+    """
+
+    train: Part
+    validation: Part
+    test: Part
+    classes: int
+    files: dict[str, str]
+    vocabulary: bytes | None = None
+    departures: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +50,12 @@ class Source:
     """A file of a data set.
 
     Args:
-        path: Where it lies, below the data folder.
+        path: Where it is, below the data folder.
         urls: Its addresses, the official one first.
         check: What a download must be: `"sha256:<digest>"`, `"md5:<digest>"`,
-            or `"bytes:<size>"` where no digest is published.
-        archive: Whether the address gives a `.tar.gz` whose top folder is the
-            folder of `path`.
+            or `"bytes:<size>"` if no digest is published.
+        archive: Whether the address gives a `.tar.gz` file whose top folder is
+            the folder of `path`.
     """
 
     path: str
@@ -53,8 +67,8 @@ class Source:
 def data_folder(folder: str | os.PathLike | None = None) -> Path:
     """The folder of all data sets.
 
-    It is the argument, or else the environment variable `KERAS_LAB_DATA`, or
-    else `datasets` in the Keras home.
+    It is the argument if there is one, then the environment variable
+    `KERAS_LAB_DATA`, then `datasets` in the Keras home.
     """
     folder = folder or os.environ.get("KERAS_LAB_DATA")
     if not folder:
@@ -63,20 +77,20 @@ def data_folder(folder: str | os.PathLike | None = None) -> Path:
     folder = Path(folder).expanduser()
     if not folder.is_dir():
         raise DataError(
-            "The data folder does not exist. Make it, or name another by "
+            "The data folder does not exist. Create it, or choose another with "
             f"--data-dir or KERAS_LAB_DATA. Received: {folder}"
         )
     return folder
 
 
 def locate(source: Source, folder: Path, optional: bool = False) -> Path | None:
-    """The path of a file, which is downloaded where it is missing.
+    """The path of a file, which is downloaded if it is missing.
 
     Args:
         source: The file.
         folder: The data folder.
-        optional: Whether to return `None` for a missing file instead of
-            downloading it.
+        optional: If true, a missing file is not downloaded, and the result is
+            `None`.
     """
     path = folder / source.path
     if path.is_file():
@@ -88,14 +102,48 @@ def locate(source: Source, folder: Path, optional: bool = False) -> Path | None:
         try:
             _download(source, url, path)
             return path
-        except (OSError, HTTPException, tarfile.TarError, DataError) as error:
+        except Exception as error:  # `get_file` raises Exception itself.
             failures.append(f"  {url}: {error}")
     raise DataError(
         f"{path} is missing and could not be downloaded:\n"
         + "\n".join(failures)
-        + "\nPut the file there by hand, or name a folder that has it by "
+        + "\nPut the file there yourself, or choose a folder that has it with "
         "--data-dir or KERAS_LAB_DATA."
     )
+
+
+def _download(source, url, path):
+    """Downloads a file; only one that passes the check gets its name."""
+    kind, _, expected = source.check.partition(":")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        downloaded = keras.utils.get_file(
+            "download.tar.gz" if source.archive else "download",
+            url,
+            cache_dir=scratch,
+            cache_subdir="",
+            extract=source.archive,
+            **{} if kind == "bytes" else {"file_hash": expected},
+        )
+        if not source.archive:
+            if not is_official(source, downloaded):
+                raise DataError(f"it does not have {expected} bytes")
+            os.replace(downloaded, path)
+            return
+        top = Path(downloaded) / path.parent.name
+        if not (top / path.name).is_file():
+            raise DataError(f"the archive has no {top.name}/{path.name}")
+        for file in top.iterdir():
+            if not (path.parent / file.name).exists():
+                os.replace(file, path.parent / file.name)
+
+
+def is_official(source: Source, path: str | os.PathLike) -> bool:
+    """Whether a file is the one that the official address gives."""
+    kind, _, expected = source.check.partition(":")
+    if kind == "bytes":
+        return Path(path).stat().st_size == int(expected)
+    return _digest(path, kind) == expected
 
 
 def digests(paths: list[Path]) -> dict[str, str]:
@@ -108,73 +156,12 @@ def _digest(path, algorithm):
         return hashlib.file_digest(file, algorithm).hexdigest()
 
 
-def _download(source, url, path):
-    target = path.parent.with_suffix(".tar.gz") if source.archive else path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with urllib.request.urlopen(url, timeout=60) as response:
-            with open(partial, "wb") as file:
-                _copy(response, file, f"downloading {url}")
-        _check_download(source, partial)
-        if source.archive:
-            _unpack(partial, path.parent)
-        else:
-            os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+def content_digest(*arrays: np.ndarray) -> str:
+    """The SHA-256 of the values in some arrays.
 
-
-def _copy(response, file, what):
-    """Copies with a line of progress every few seconds."""
-    size = int(response.headers.get("Content-Length") or 0)
-    done, began = 0, time.monotonic()
-    shown = began
-    while chunk := response.read(CHUNK):
-        file.write(chunk)
-        done += len(chunk)
-        now = time.monotonic()
-        if now - shown > 5:
-            shown = now
-            line = f"{what}: {done / 1e6:.0f} MB"
-            if size > done:
-                left = (now - began) * (size / done - 1)
-                line += f" of {size / 1e6:.0f} MB, {left:.0f} s left"
-            print(line, file=sys.stderr, flush=True)
-
-
-def is_official(source: Source, path: Path) -> bool:
-    """Whether a file is the one that the official address gives."""
-    return _received(source, path) == source.check
-
-
-def _received(source, path):
-    """What `source.check` would be for a file."""
-    kind = source.check.partition(":")[0]
-    found = path.stat().st_size if kind == "bytes" else _digest(path, kind)
-    return f"{kind}:{found}"
-
-
-def _check_download(source, path):
-    received = _received(source, path)
-    if received != source.check:
-        raise DataError(
-            f"what it sent is not the expected file and was not kept: expected "
-            f"{source.check}, received {received}"
-        )
-
-
-def _unpack(archive, folder):
-    """Gives `folder` the files of an archive's top folder that it lacks."""
-    scratch = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    try:
-        with tarfile.open(archive) as file:
-            file.extractall(scratch, filter="data")
-        if not (scratch / folder.name).is_dir():
-            raise tarfile.TarError(f"no folder '{folder.name}' in the archive")
-        folder.mkdir(exist_ok=True)
-        for path in (scratch / folder.name).iterdir():
-            if not (folder / path.name).exists():
-                os.replace(path, folder / path.name)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    It stays the same if a file is compressed or dated differently.
+    """
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(np.ascontiguousarray(array))
+    return found.hexdigest()

@@ -1,81 +1,65 @@
-"""Readers of the original formats, which trust nothing in a file."""
+"""Readers of the original formats. Each raises DataError for a bad file."""
 
+import contextlib
 import gzip
-import hashlib
 import math
 import pickle
-import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
 
-from examples.paper.data.files import DataError
-
-__all__ = ["read_cifar_batch", "read_idx", "read_mat"]
-
-UINT8 = 0x08
+from examples.paper.data.files import DataError, content_digest
 
 
-def damaged(path: Path, what: object) -> DataError:
-    """The error for a file that cannot be used, and what to do about it."""
+def damaged(path: Path, problem: object) -> DataError:
+    """The error for a file that cannot be used."""
     return DataError(
-        f"{path} is not the file it should be: {what}. Delete it to have it "
-        "downloaded again (all but SVHN's extra are), or put the original in "
-        "its place."
+        f"{path} is not the expected file: {problem}. Replace it by the "
+        "original, or delete it: all files but SVHN's extra are downloaded "
+        "again."
     )
 
 
-def check_content(path: Path, expected: str | None, *arrays: np.ndarray):
-    """Raises an error if what a file holds is not what it is known to hold.
-
-    Args:
-        path: The file.
-        expected: The SHA-256 of the arrays' bytes; `None` if it is not known.
-        *arrays: What the file holds.
-    """
-    found = hashlib.sha256()
-    for array in arrays:
-        found.update(np.ascontiguousarray(array))
-    if expected is not None and found.hexdigest() != expected:
-        raise damaged(
-            path,
-            "it is well-formed, but its content is another (SHA-256 "
-            f"{found.hexdigest()}, not {expected})",
-        )
-
-
-def read_idx(path: Path, dimensions: int) -> np.ndarray:
-    """The array of unsigned bytes in a gzipped idx file.
-
-    Args:
-        path: The file.
-        dimensions: How many dimensions the array must have.
-    """
+@contextlib.contextmanager
+def _reading(path):
     try:
-        with gzip.open(path) as file:
-            content = file.read()
-    except (OSError, EOFError, zlib.error) as error:
-        raise damaged(path, error) from error
-    header = 4 + 4 * dimensions
-    magic = bytes([0, 0, UINT8, dimensions])
-    if content[:4] != magic or len(content) < header:
+        yield
+    except Exception as error:  # A damaged file can raise anything.
+        raise damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def check_content(path: Path, expected: str | None, *arrays: np.ndarray):
+    """Raises DataError if a well-formed file holds unexpected values.
+
+    Args:
+        path: The file.
+        expected: The beginning of the arrays' `content_digest`; `None` if it
+            is not known.
+        *arrays: The arrays in the file.
+    """
+    found = content_digest(*arrays)
+    if expected is not None and not found.startswith(expected):
         raise damaged(
-            path,
-            f"its first bytes are {content[:header].hex()}, not those of an "
-            f"idx file of bytes in {dimensions} dimensions",
+            path, f"its content has the SHA-256 {found}, not {expected}…"
         )
-    shape = struct.unpack(f">{dimensions}I", content[4:header])
-    if len(content) - header != math.prod(shape):
-        raise damaged(
-            path,
-            f"it promises {shape} bytes and holds {len(content) - header}",
-        )
-    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+
+
+def read_idx(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    """The bytes in a gzipped idx file, which must have this shape."""
+    with _reading(path):
+        content = gzip.decompress(path.read_bytes())
+        # The header: two zeros, 8 for bytes, the rank, and the shape.
+        header = bytes([0, 0, 8, len(shape)]) + np.array(shape, ">u4").tobytes()
+        if not content.startswith(header):
+            start = content[: len(header)].hex()
+            raise ValueError(f"it starts with {start}, not {header.hex()}")
+        return np.frombuffer(
+            content, np.uint8, math.prod(shape), len(header)
+        ).reshape(shape)
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """A pickle can run any code; these need no more than NumPy arrays."""
+    """Loads NumPy arrays and nothing else, because a pickle can run code."""
 
     allowed = {
         ("numpy.core.multiarray", "_reconstruct"),
@@ -87,35 +71,24 @@ class _ArraysOnly(pickle.Unpickler):
 
     def find_class(self, module, name):
         if (module, name) not in self.allowed:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+            raise pickle.UnpicklingError(f"it uses {module}.{name}")
         return super().find_class(module, name)
 
 
 def read_cifar_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, 32, 32, 3) and labels (n,) of a file of CIFAR-10."""
-    try:
+    """Images (n, 32, 32, 3) and labels (n,) from a file of CIFAR-10."""
+    with _reading(path):
         with open(path, "rb") as file:
             batch = _ArraysOnly(file, encoding="bytes").load()
-        images, labels = batch[b"data"], batch[b"labels"]
-    except Exception as error:  # A broken pickle can raise anything.
-        raise damaged(path, f"{type(error).__name__}: {error}") from error
-    labels = np.asarray(labels)
-    if (
-        not isinstance(images, np.ndarray)
-        or images.dtype != np.uint8
-        or images.shape != (len(labels), 3072)
-        or labels.min(initial=0) < 0
-        or labels.max(initial=0) > 9
-    ):
-        raise damaged(path, "it does not hold images of 3072 bytes and labels")
-    images = images.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    return np.ascontiguousarray(images), labels.astype(np.uint8)
+        labels = np.array(batch[b"labels"], np.uint8)
+        images = batch[b"data"].reshape(len(labels), 3, 32, 32)
+        return np.ascontiguousarray(images.transpose(0, 2, 3, 1)), labels
 
 
 def read_mat(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, 32, 32, 3) and labels (n,) of a file of SVHN.
+    """Images (n, 32, 32, 3) and labels (n,) from a file of SVHN.
 
-    The digit 0 has the label 10 in the file and 0 here.
+    The label of the digit 0 is 10 in the file and 0 here.
     """
     try:
         from scipy.io import loadmat
@@ -124,21 +97,13 @@ def read_mat(path: Path) -> tuple[np.ndarray, np.ndarray]:
             f"{path} is a MATLAB file, which needs SciPy. Run: "
             'pip install "keras_lab[datasets]"'
         ) from error
-    try:
+    with _reading(path):
         content = loadmat(path)
         images, labels = content["X"], content["y"].ravel()
-    except Exception as error:  # A broken file can raise anything.
-        raise damaged(path, f"{type(error).__name__}: {error}") from error
-    if (
-        images.dtype != np.uint8
-        or images.shape != (32, 32, 3, len(labels))
-        or labels.min(initial=1) < 1
-        or labels.max(initial=1) > 10
-    ):
-        raise damaged(
-            path,
-            f"it holds X {images.dtype} {images.shape} and y {labels.shape}, "
-            "not 32x32x3 images and labels 1 to 10",
-        )
-    images = np.ascontiguousarray(images.transpose(3, 0, 1, 2))
-    return images, (labels % 10).astype(np.uint8)
+        images = images.transpose(3, 0, 1, 2)
+        shape = (len(labels), 32, 32, 3)
+        if images.shape != shape or images.dtype != np.uint8:
+            raise ValueError(f"X is {images.dtype} {images.shape}, not {shape}")
+        if not set(labels) <= set(range(1, 11)):
+            raise ValueError("y has other labels than 1 to 10")
+        return np.ascontiguousarray(images), (labels % 10).astype(np.uint8)

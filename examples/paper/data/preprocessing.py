@@ -5,12 +5,6 @@ As in Pylearn2, the library that the paper's authors used.
 
 import numpy as np
 
-__all__ = [
-    "global_contrast_normalize",
-    "local_contrast_normalize",
-    "zca_whitening",
-]
-
 CHUNK = 5000
 
 
@@ -32,14 +26,14 @@ def global_contrast_normalize(
 def zca_whitening(
     images: np.ndarray, regularization: float = 0.1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean image and the matrix P that whiten images like the given ones.
+    """The mean image and the whitening matrix P of some images.
 
-    P = V diag(λ + regularization)^-½ Vᵀ with the eigenvalues λ and eigenvectors
-    V of their covariance matrix; the whitened image is (x − mean) P.
+    P = V diag(λ + regularization)^-½ Vᵀ, where λ and V are the eigenvalues and
+    eigenvectors of their covariance; a whitened image is (x − mean) P.
     """
     x = images.reshape(len(images), -1)
     mean = x.mean(axis=0, dtype=np.float64).astype(np.float32)
-    # Products in float32 for speed, their sum in float64 for its digits.
+    # Products in float32 for speed, their sum in float64 for accuracy.
     covariance = np.zeros((x.shape[1], x.shape[1]))
     for start in range(0, len(x), CHUNK):
         centred = x[start : start + CHUNK] - mean
@@ -57,19 +51,19 @@ def local_contrast_normalize(
     sigma: float = 2.0,
     channels: tuple[int, ...] | None = None,
 ) -> np.ndarray:
-    """Each pixel minus the mean, divided by the size, of its neighbourhood.
+    """Each pixel minus the mean of its neighbourhood, divided by its size.
 
-    With G a Gaussian window that sums to one, zeros beyond the border:
+    With a Gaussian window G that sums to one, and zeros outside the image:
 
         (x − G∗x) / max(s, mean of s over the image, 1e-4),   s = √(G∗x²)
 
     Args:
         images: Shape (n, height, width, channels).
         size: Width of the window, odd.
-        sigma: Of the Gaussian.
-        channels: Which channels to normalize, each by itself. Defaults to all.
-            `(0,)` gives what Pylearn2 gave: it returned from within its loop
-            over the channels, and so normalized the first only.
+        sigma: Standard deviation of the Gaussian.
+        channels: The channels to normalize, each on its own. Defaults to all.
+            Pylearn2 has `(0,)`: by mistake it returns inside the loop over the
+            channels.
     """
     if size % 2 != 1:
         raise ValueError(f"`size` must be odd. Received: size={size}")
@@ -91,7 +85,7 @@ def local_contrast_normalize(
 
 
 def _blur(x, window):
-    """x ∗ G for a separable G: first along the rows, then the columns."""
+    """x ∗ G for a separable G: along the rows, then along the columns."""
     for axis in (1, 2):
         pad = [(0, 0)] * 3
         pad[axis] = (len(window) // 2,) * 2

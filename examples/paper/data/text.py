@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from examples.paper.data.dataset import Dataset, Part
 from examples.paper.data.files import (
     DataError,
+    Dataset,
+    Part,
     Source,
     data_folder,
     digests,
@@ -16,12 +17,10 @@ from examples.paper.data.files import (
 )
 from examples.paper.data.formats import damaged
 
-__all__ = ["linux_kernel", "text_file", "war_and_peace"]
-
 ADDRESS = "https://cs.stanford.edu/people/karpathy/char-rnn/"
 
-# No digest is published. This copy has the published length and number of
-# symbols.
+# The copy behind the results in results/paper. No digest is published; it has
+# the published length and number of distinct bytes.
 WAR_AND_PEACE = (
     "fb66ba999dafe24017cdd59e04c56d385a9c8466993d374fd4c6f08b2142985e"
 )
@@ -35,21 +34,21 @@ def war_and_peace(
 ) -> Dataset:
     """Tolstoy's War and Peace: 3,258,246 bytes, 87 of them distinct.
 
-    Parts as in `text_file`, at 80 / 10 / 10 percent. A file of that size but of
-    other content than the one that the results in `results/paper` are of is
-    taken, and `departures` says so.
+    Parts as in `text_file`, with 80 / 10 / 10 percent. A file of the same size
+    whose content differs from that behind `results/paper` is accepted, and
+    `departures` says so.
 
     Args:
         folder: The data folder, see `data_folder`.
-        steps: Bytes a sequence.
-        batch: Sequences a batch.
-        limit: How many bytes from the beginning to use; all if `None`.
+        steps: Bytes per sequence.
+        batch: Sequences per batch.
+        limit: How many bytes to use, from the beginning; all if `None`.
     """
     path = _locate("warpeace_input.txt", (3_258_246,), 87, folder)
     data = text_file(path, steps, batch, limit, percent=(80, 10))
     if WAR_AND_PEACE in data.files.values():
         return data
-    other = f"another {path.name} than that of keras_lab's own results"
+    other = f"another {path.name} than that behind results/paper"
     return dataclasses.replace(data, departures=(other,))
 
 
@@ -61,15 +60,15 @@ def linux_kernel(
 ) -> Dataset:
     """C files of the Linux kernel: 6,206,996 bytes, 101 of them distinct.
 
-    Parts as in `text_file`, at 90 / 5 / 5 percent. Besides the original, of
-    some version before 4.1, its like of Linux 4.1-rc6 (6,208,197 bytes) is
-    taken.
+    Parts as in `text_file`, with 90 / 5 / 5 percent. The original comes from a
+    version before Linux 4.1; the same files of Linux 4.1-rc6 (6,208,197 bytes)
+    are accepted too.
 
     Args:
         folder: The data folder, see `data_folder`.
-        steps: Bytes a sequence.
-        batch: Sequences a batch.
-        limit: How many bytes from the beginning to use; all if `None`.
+        steps: Bytes per sequence.
+        batch: Sequences per batch.
+        limit: How many bytes to use, from the beginning; all if `None`.
     """
     sizes = (6_206_996, 6_208_197)
     path = _locate("linux_input.txt", sizes, 101, folder)
@@ -77,14 +76,13 @@ def linux_kernel(
     if path.stat().st_size == sizes[0]:
         return data
     other = (
-        "the files of Linux 4.1-rc6, of which the original has a slightly "
-        "earlier version in another order"
+        "the files of Linux 4.1-rc6; the original has a slightly earlier "
+        "version in another order"
     )
     return dataclasses.replace(data, departures=(other,))
 
 
 def _locate(name, sizes, symbols, folder):
-    # No digest is published for these two.
     source = Source(f"text/{name}", (ADDRESS + name,), f"bytes:{sizes[0]}")
     path = locate(source, data_folder(folder))
     content = path.read_bytes()
@@ -103,7 +101,7 @@ def text_file(
     limit: int | None = None,
     percent: tuple[int, int] = (80, 10),
 ) -> Dataset:
-    """Any file, as sequences of bytes and the bytes that follow them.
+    """A file as sequences of bytes, each with the bytes that follow.
 
     The file is cut into sequences of `steps` bytes, and the sequences into
     blocks of `batch`. The parts are whole blocks, in the file's order. A byte
@@ -111,11 +109,11 @@ def text_file(
 
     Args:
         path: The file.
-        steps: Bytes a sequence.
-        batch: Sequences a block.
-        limit: How many bytes from the beginning to use; all if `None`.
-        percent: The shares of the training and the validation part; the test
-            part is the rest.
+        steps: Bytes per sequence.
+        batch: Sequences per block.
+        limit: How many bytes to use, from the beginning; all if `None`.
+        percent: Shares of the training and the validation part; the rest is
+            the test part.
     """
     for name, value in (("steps", steps), ("batch", batch), ("limit", limit)):
         if name == "limit" and value is None:
@@ -127,7 +125,7 @@ def text_file(
             )
     path = Path(path)
     content = np.frombuffer(path.read_bytes()[:limit], np.uint8)
-    # One byte more than the sequences have: the last one is a target only.
+    # One byte more than the sequences have: the last one is only a target.
     blocks = max(0, len(content) - 1) // (batch * steps)
     counts = [blocks * share // 100 for share in percent]
     if 0 in counts or sum(counts) == blocks:

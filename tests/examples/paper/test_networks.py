@@ -6,11 +6,10 @@ import keras
 import numpy as np
 import pytest
 
-from examples.paper import data as datasets
 from examples.paper.networks import Parts, StdBatchNormalization
 from examples.paper.recipes import RECIPES
 from examples.paper.schemes import SCHEMES
-from keras_lab.binary_weight import weights_of
+from keras_lab import binary_weights
 
 
 def kernel_sizes(model):
@@ -45,8 +44,8 @@ def test_a_recipe_builds_the_papers_network(name):
     kernels, units = NETWORKS[name]
     model = RECIPES[name].build(SCHEMES["lab"], classes=10)
     assert kernel_sizes(model) == kernels
-    assert len(weights_of(model.weights)) == len(kernels)
-    # Batch norm has four numbers a unit, each kernel one α; no biases.
+    assert len(binary_weights(model)) == len(kernels)
+    # Batch norm has four numbers per unit, each kernel one α; no biases.
     assert model.count_params() == sum(kernels) + 4 * units + len(kernels)
 
 
@@ -73,8 +72,10 @@ def test_a_recipe_builds_the_papers_lstm(name, symbols):
         "character_lstm/softmax/kernel": cells * symbols,
         "character_lstm/softmax/bias": symbols,
     }
-    # Only the LSTM's two kernels are binary, the softmax layer is not.
-    assert len(weights_of(model.weights)) == 2
+    # The softmax layer is not binary.
+    names = ["lstm/kernel", "lstm/recurrent_kernel"]
+    assert list(binary_weights(model)) == names
+    assert model.optimizer.clipvalue == 5.0
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -105,19 +106,31 @@ def test_the_lstms_weights_start_uniform_in_the_papers_range():
     np.testing.assert_array_equal(
         bias, [[0] * 512, [1] * 512] + 2 * [[0] * 512]
     )
-
-
-def test_the_authors_softmax_starts_from_a_narrow_normal():
+    # The authors' softmax layer starts from a narrow normal distribution.
     model = RECIPES["war_and_peace"].build(SCHEMES["lab"], 87, "code")
     kernel = model.get_layer("softmax").kernel.numpy()
     assert kernel.std() == pytest.approx(0.01, rel=0.02)
     assert np.abs(kernel).max() > 0.03
 
 
-@pytest.mark.parametrize("scheme", ["full_precision", "lab"])
-@pytest.mark.parametrize("follow", ["paper", "code"])
-def test_of_the_lstm_the_paper_clips_all_weights(scheme, follow):
-    model = RECIPES["war_and_peace"].build(SCHEMES[scheme], 5, follow, cells=4)
+@pytest.mark.parametrize(
+    ("scheme", "follow", "clipped"),
+    [
+        ("full_precision", "paper", [True, True, True]),
+        ("lab", "code", [True, True, False]),
+        pytest.param(
+            *("lab", "paper", [True, True, True]), marks=pytest.mark.slow
+        ),
+        pytest.param(
+            *("full_precision", "code", [False, False, False]),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_of_the_lstm_the_paper_clips_all_weights(scheme, follow, clipped):
+    model = RECIPES["war_and_peace"].build(
+        SCHEMES[scheme], 5, follow, jit_compile=False, cells=4
+    )
     cell = model.get_layer("lstm").cell
     softmax = model.get_layer("softmax")
     kernels = (cell.kernel, cell.recurrent_kernel, softmax.kernel)
@@ -125,14 +138,7 @@ def test_of_the_lstm_the_paper_clips_all_weights(scheme, follow):
         kernel.assign(2 * np.ones(kernel.shape))
     model.train_on_batch(np.zeros((2, 3)), np.zeros((2, 3)))
     largest = [np.abs(kernel.numpy()).max() for kernel in kernels]
-    binary = scheme != "full_precision"
-    clipped = [follow == "paper" or binary] * 2 + [follow == "paper"]
     assert [value == 1 for value in largest] == clipped
-
-
-def test_the_lstms_gradients_are_clipped_entry_by_entry():
-    model = RECIPES["war_and_peace"].build(SCHEMES["lab"], 5, cells=4)
-    assert model.optimizer.clipvalue == 5.0
 
 
 @pytest.mark.parametrize("name", ["mnist", "svhn"])
@@ -201,60 +207,27 @@ def test_the_authors_batch_norm_divides_by_deviation_plus_epsilon(rng):
     np.testing.assert_allclose(got, expected, atol=1e-4)
 
 
-def test_the_authors_batch_norm_is_an_option():
-    parts = Parts(SCHEMES["lab"], follow="code")
-    assert isinstance(parts.normalize()[0], StdBatchNormalization)
-    (layer,) = Parts(SCHEMES["lab"]).normalize()
-    assert type(layer) is keras.layers.BatchNormalization
-    assert (layer.momentum, layer.epsilon) == (0.9, 1e-5)
-
-
-# Learning rates.
-
-
-def steps_of_ten(epoch, rate):
-    """×0.1 at epochs 15 and 25."""
-    return rate * (1 if epoch <= 15 else 0.1 if epoch <= 25 else 0.01)
-
-
-def halves(epoch, rate):
-    """×0.5 after every 15 epochs."""
-    for _ in range(15, epoch, 15):
-        rate /= 2
-    return rate
-
-
-def slow(epoch, rate):
-    """After 10 epochs, ×0.98 after each: epoch 12 is the first reduced one."""
-    for finished in range(1, epoch):
-        if finished > 10:
-            rate *= 0.98
-    return rate
-
-
 @pytest.mark.parametrize(
-    ("name", "rate", "sign_rate", "schedule"),
+    ("name", "epochs", "rate", "sign_rate", "factors"),
     [
-        ("mnist", 0.01, 0.005, steps_of_ten),
-        ("cifar10", 0.03, 0.02, halves),
-        ("svhn", 0.001, 0.0005, steps_of_ten),
-        # Not in the paper: a tenth of the rates of MNIST.
-        ("mnist_no_norm", 0.001, 0.0005, steps_of_ten),
-        ("war_and_peace", 0.002, 0.002, slow),
-        ("linux_kernel", 0.002, 0.002, slow),
+        ("mnist", 50, 0.01, 0.005, {15: 1, 16: 0.1, 25: 0.1, 26: 0.01}),
+        ("cifar10", 200, 0.03, 0.02, {15: 1, 16: 0.5, 31: 0.25, 46: 0.125}),
+        ("svhn", 50, 0.001, 0.0005, {15: 1, 16: 0.1, 25: 0.1, 26: 0.01}),
+        # ×0.98 after each epoch beyond the tenth: 12 is the first reduced one.
+        ("war_and_peace", 200, 0.002, 0.002, {11: 1, 12: 0.98, 13: 0.98**2}),
+        ("linux_kernel", 200, 0.002, 0.002, {11: 1, 12: 0.98, 200: 0.98**189}),
     ],
 )
-def test_every_epoch_has_the_papers_learning_rate(
-    name, rate, sign_rate, schedule
+def test_epochs_have_the_papers_learning_rate(
+    name, epochs, rate, sign_rate, factors
 ):
     recipe = RECIPES[name]
-    paper_epochs = {"cifar10": 200, "war_and_peace": 200, "linux_kernel": 200}
-    assert recipe.epochs == paper_epochs.get(name, 50)
+    assert recipe.epochs == epochs
     for scheme in SCHEMES.values():
         first = sign_rate if scheme.input_quantizer else rate
-        for epoch in range(1, recipe.epochs + 1):
+        for epoch, factor in {1: 1, **factors}.items():
             assert recipe.learning_rate(scheme, epoch) == pytest.approx(
-                schedule(epoch, first), rel=1e-12
+                first * factor, rel=1e-12
             )
 
 
@@ -267,14 +240,10 @@ def test_the_short_schedule_falls_as_far_as_the_papers():
     assert short.epochs == paper.epochs / 20
 
 
-def test_svhn_has_the_authors_normalization_as_an_option():
-    recipe = RECIPES["svhn"]
-    assert recipe.following("paper").data is datasets.svhn
-    theirs = recipe.following("code").data
-    assert theirs.func is datasets.svhn
+def test_the_authors_code_is_an_option():
+    theirs = RECIPES["svhn"].following("code").data
     assert theirs.keywords == {"first_channel_only": True}
-
-
-def test_cifar10_has_the_authors_learning_rate_as_an_option():
     recipe = RECIPES["cifar10"].following("code")
     assert recipe.learning_rate(SCHEMES["lab"], 1) == 0.02
+    parts = Parts(SCHEMES["lab"], follow="code")
+    assert isinstance(parts.normalize()[0], StdBatchNormalization)

@@ -1,6 +1,5 @@
-"""The pictures show the numbers, and tell 50 lines apart without color."""
+"""The figures show the right numbers, and 50 lines differ without color."""
 
-import json
 import sys
 
 import keras
@@ -12,27 +11,7 @@ import tensorflow as tf
 import keras_lab
 from keras_lab.analysis import figures as drawing
 from keras_lab.analysis import plots
-from keras_lab.analysis.history import CSV_COLUMNS, write_history
-from keras_lab.analysis.measurements import QUANTITIES
-from keras_lab.analysis.names import named_parts, parse_quantity
-
-
-def rows(layers, epochs):
-    """A history with numbers that one can recognize."""
-    values = dict.fromkeys(CSV_COLUMNS)
-    return [
-        {
-            **values,
-            "epoch": epoch,
-            "step": 10 * (epoch + 1),
-            "weight": f"dense_{layer}/kernel",
-            "alpha": 0.1 * layer + 0.01 * epoch,
-            "flips": 0.5 / (1 + epoch) ** (1 + layer / 10),
-            "clipped": 0.02 * epoch,
-        }
-        for epoch in range(epochs)
-        for layer in range(1, layers + 1)
-    ]
+from tests.keras_lab.analysis.support import rows
 
 
 def test_trajectories_draw_each_number_where_it_belongs():
@@ -54,7 +33,9 @@ def test_trajectories_draw_each_number_where_it_belongs():
     assert alpha.get_ylim()[0] > 0.08 and flips.get_ylim()[0] == 0
 
 
-@pytest.mark.parametrize("layers", [20, 50])
+@pytest.mark.parametrize(
+    "layers", [pytest.param(20, marks=pytest.mark.slow), 50]
+)
 def test_many_layers_are_told_apart_and_the_legend_covers_no_line(
     tmp_path, layers
 ):
@@ -72,22 +53,6 @@ def test_many_layers_are_told_apart_and_the_legend_covers_no_line(
     assert [path.name for path in tmp_path.iterdir()] == ["figure.png"]
 
 
-def test_one_epoch_has_one_whole_number_on_its_axis():
-    figure = plots.trajectories(rows(2, 1))
-    low, high = figure.axes[-1].get_xlim()
-    ticks = figure.axes[-1].get_xticks()
-    assert [tick for tick in ticks if low <= tick <= high] == [1]
-
-
-def test_a_share_that_is_always_zero_takes_little_room():
-    history = [{**row, "clipped": 0.0} for row in rows(2, 5)]
-    figure = plots.trajectories(history)
-    figure.draw_without_rendering()
-    alpha, _, clipped = (axes.get_window_extent() for axes in figure.axes)
-    assert clipped.height < alpha.height / 2
-    assert list(figure.axes[2].get_yticks()) == [0]
-
-
 def test_names_lose_what_all_share():
     short = drawing.short_names
     assert short(["dense/kernel"]) == ["dense"]
@@ -97,82 +62,6 @@ def test_names_lose_what_all_share():
         "a/kernel",
         "b/recurrent_kernel",
     ]
-
-
-def lines_of(figure):
-    return [
-        (line.get_label(), list(line.get_xdata()), list(line.get_ydata()))
-        for panel in figure.axes
-        for line in panel.lines
-    ]
-
-
-def test_a_csv_and_a_json_file_give_the_same_picture(tmp_path):
-    history = rows(2, 3)
-    write_history(tmp_path / "monitor.csv", history)
-    logs = {"loss": [3.0, 2.0, 1.0]}
-    for row in history:
-        for name in ("alpha", "flips", "clipped"):
-            layer = row["weight"].removesuffix("kernel")
-            logs.setdefault(layer + name, []).append(row[name])
-    path = tmp_path / "results.json"
-    path.write_text(json.dumps({"history": logs}))
-    expected = lines_of(plots.trajectories(history))
-    assert lines_of(plots.trajectories(tmp_path / "monitor.csv")) == expected
-    assert lines_of(plots.trajectories(path)) == expected
-    assert lines_of(plots.trajectories(logs)) == expected
-
-
-def test_an_epoch_that_was_not_recorded_is_left_out(tmp_path):
-    path = tmp_path / "results.json"
-    logs = {"error": [3, 2, 1], "dense/alpha": [None, 0.2, 0.3]}
-    path.write_text(json.dumps({"history": logs}))
-    assert lines_of(plots.trajectories(path)) == [("dense", [2, 3], [0.2, 0.3])]
-
-
-def test_the_name_in_the_logs_leads_back_to_the_weight():
-    layers = [
-        keras_lab.BinaryLSTM(3, name="lstm", return_sequences=True),
-        keras_lab.BinaryGRU(3, name="gru"),
-        keras_lab.BinaryDense(3, name="error_alpha"),
-    ]
-    model = keras.Sequential([keras.Input((4, 2)), *layers])
-    for part in named_parts(model):
-        for name in QUANTITIES:
-            assert parse_quantity(part.quantity(name)) == (name, part.name)
-    assert parse_quantity("val_loss") is None
-
-
-def test_what_cannot_be_drawn_is_said(tmp_path):
-    with pytest.raises(ValueError, match=r"nothing to draw.*no rows"):
-        plots.trajectories([])
-    with pytest.raises(TypeError, match="source=None"):
-        plots.trajectories(None)
-    with pytest.raises(ValueError, match=r"'dense_1/alpha'.*\['loss'\]"):
-        plots.trajectories({"loss": [1.0]})
-    with pytest.raises(ValueError, match=r"'a/alpha' must be a list.*: 0\.5"):
-        plots.trajectories({"a/alpha": 0.5})
-    (tmp_path / "empty.csv").touch()
-    with pytest.raises(ValueError, match=r"empty\.csv.*not the CSV"):
-        plots.trajectories(tmp_path / "empty.csv")
-    (tmp_path / "loss.json").write_text('{"history": {"loss": [1]}}')
-    with pytest.raises(ValueError, match=r"'dense_1/alpha'.*loss\.json"):
-        plots.trajectories(tmp_path / "loss.json")
-    (tmp_path / "bad.json").write_text("[1, 2")
-    with pytest.raises(ValueError, match=r"bad\.json"):
-        plots.trajectories(tmp_path / "bad.json")
-    with pytest.raises(ValueError, match=r"log\.txt"):
-        plots.trajectories("log.txt")
-    with pytest.raises(ValueError, match=r"figure\.gif"):
-        plots.trajectories(rows(1, 1), tmp_path / "figure.gif")
-    plain = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    with pytest.raises(ValueError, match="no binary weights"):
-        plots.latent_weights(plain)
-    unbuilt = keras.Sequential([keras_lab.BinaryDense(1)])
-    with pytest.raises(ValueError, match="no weights yet"):
-        plots.latent_weights(unbuilt)
-    with pytest.raises(TypeError, match="model=3"):
-        plots.latent_weights(3)
 
 
 def network():
@@ -211,7 +100,7 @@ def panel(figure, name):
 
 
 def training_network():
-    """With all that a training step changes, or draws, or adds to the loss."""
+    """With everything that a training step changes, draws or adds."""
     layers = [
         keras.Input((8,)),
         keras_lab.BinaryDense(16, kernel_regularizer="l2", name="first"),
@@ -260,7 +149,7 @@ def test_bad_batches_are_named(rng):
     with pytest.raises(ValueError, match=r"\[16, 5\]"):
         plots.gradients(model, x, y[:5])
     plain = network()
-    with pytest.raises(ValueError, match="compile"):
+    with pytest.raises(ValueError, match="Compile it first"):
         plots.gradients(plain, np.zeros((4, 4, 8)), np.zeros((4, 6)))
 
 
@@ -275,19 +164,21 @@ def test_a_panel_says_where_there_is_a_nan():
     assert "100.0% NaN" in title
 
 
-def test_titles_stay_within_their_panels():
-    inner = keras_lab.BinaryLSTM(6, name="a_long_name_of_a_layer")
-    layers = [keras.Input((4, 8)), keras.layers.Bidirectional(inner)]
-    figure = plots.latent_weights(keras.Sequential(layers))
-    figure.draw_without_rendering()
-    boxes = [axes.title.get_window_extent() for axes in figure.axes]
-    for number, box in enumerate(boxes):
-        assert box.x1 <= figure.bbox.x1
-        assert not any(box.overlaps(other) for other in boxes[:number])
-
-
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     for name in [n for n in sys.modules if n.startswith("matplotlib")]:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"keras_lab\[plots\]"):
         plots.latent_weights(network())
+
+
+def test_what_cannot_be_drawn_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"figure\.gif"):
+        plots.trajectories(rows(1, 1), tmp_path / "figure.gif")
+    plain = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    with pytest.raises(ValueError, match="no binary weights"):
+        plots.latent_weights(plain)
+    unbuilt = keras.Sequential([keras_lab.BinaryDense(1)])
+    with pytest.raises(ValueError, match="no weights yet"):
+        plots.latent_weights(unbuilt)
+    with pytest.raises(TypeError, match="model=3"):
+        plots.latent_weights(3)

@@ -1,4 +1,4 @@
-"""`Distiller`: the loss has the teacher's part, and nothing else changes."""
+"""`Distiller`: the loss has a part of the teacher, nothing else changes."""
 
 import keras
 import numpy as np
@@ -20,12 +20,16 @@ def network(softmax=True, outputs=4):
     )
 
 
-def distiller(teacher, student=None, **options):
+def distiller(teacher, student=None, jit_compile=False, **options):
     student = student or keras_lab.binarize_model(teacher)
     model = keras_lab.Distiller(
         student.inputs, student.outputs, teacher=teacher, **options
     )
-    model.compile(keras_lab.LABAdam(0.01), "sparse_categorical_crossentropy")
+    model.compile(
+        keras_lab.LABAdam(0.01),
+        "sparse_categorical_crossentropy",
+        jit_compile=jit_compile,
+    )
     return model, student
 
 
@@ -78,7 +82,9 @@ def test_without_weight_it_is_a_lab_model_to_the_bit(rng):
         if weight is None:
             model = keras_lab.LABModel(student.inputs, student.outputs)
             model.compile(
-                keras_lab.LABAdam(0.01), "sparse_categorical_crossentropy"
+                keras_lab.LABAdam(0.01),
+                "sparse_categorical_crossentropy",
+                jit_compile=False,
             )
         else:
             model, _ = distiller(teacher, student, weight=weight)
@@ -88,13 +94,16 @@ def test_without_weight_it_is_a_lab_model_to_the_bit(rng):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("jit_compile", [True, False])
+@pytest.mark.parametrize(
+    "jit_compile", [pytest.param(True, marks=pytest.mark.slow), False]
+)
 def test_the_student_learns_and_the_teacher_does_not_change(rng, jit_compile):
     teacher, (x, y) = network(), data(rng)
     before, distances = teacher.get_weights(), []
     for weight in (0.0, 10.0):
-        model, student = distiller(teacher, weight=weight)
-        model.jit_compile = jit_compile
+        model, student = distiller(
+            teacher, jit_compile=jit_compile, weight=weight
+        )
         model.fit(x, y, epochs=30, verbose=0)
         soft = keras_lab.SoftTargets()(teacher(x), student(x))
         distances.append(float(soft))
@@ -170,7 +179,7 @@ def test_several_outputs_and_sample_weights_count(rng):
         (
             {"distillation_loss": keras.losses.KLDivergence},
             TypeError,
-            r"not a class: KLDivergence\(\)",
+            r"use KLDivergence\(\)",
         ),
         ({"temperature": 3}, TypeError, "'temperature': 3"),
         ({"alpha": 0.5}, TypeError, "'alpha': 0.5"),
@@ -230,24 +239,12 @@ def test_soft_targets_of_a_single_output_are_an_error():
 def test_a_single_output_learns_by_the_loss_that_the_error_names(rng):
     teacher, (x, _) = binary_classifier("sigmoid"), data(rng)
     model, student = distiller(teacher, distillation_loss="binary_crossentropy")
-    model.compile(keras_lab.LABAdam(0.01), "binary_crossentropy")
+    model.compile(
+        keras_lab.LABAdam(0.01), "binary_crossentropy", jit_compile=False
+    )
     before = np.abs(teacher(x) - student(x)).mean()
     model.fit(x, teacher(x), epochs=30, verbose=0)
     assert np.abs(teacher(x) - student(x)).mean() < 0.8 * before
-
-
-def test_a_loss_may_be_given_by_its_name(rng):
-    teacher, (x, _) = network(softmax=False), data(rng)
-    model, student = distiller(
-        teacher, weight=0.5, distillation_loss="mean_squared_error"
-    )
-    model.compile(keras_lab.LABAdam(), "mse")
-    sample_weight = rng.random(len(x)).astype("float32")
-    squares = np.mean((np.asarray(teacher(x)) - student(x)) ** 2, axis=-1)
-    # The compiled part is zero at these targets.
-    loss = model.compute_loss(x, student(x), student(x), sample_weight)
-    expected = 0.5 * np.mean(sample_weight * squares)
-    assert float(loss) == pytest.approx(expected, rel=1e-5)
 
 
 def test_soft_targets_of_logits_must_know_that_they_are():

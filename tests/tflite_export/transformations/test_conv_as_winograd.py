@@ -5,21 +5,24 @@ import numpy as np
 import pytest
 
 import keras_lab
-from tests.tflite_export.support import (
+from tests.tflite_export.models import (
     CASES,
     SIGN_CASES,
-    Exported,
-    exported,
     inputs,
-    max_error,
     norm,
-    operators,
     part,
-    randomize,
     sequential,
 )
+from tests.tflite_export.support import (
+    Exported,
+    exported,
+    exported_signs,
+    max_error,
+    names_of,
+    randomize,
+)
+from tflite_export import make_interpreter, run
 from tflite_export.transformations import conv_as_winograd as winograd
-from tflite_export.validate import make_interpreter, run
 
 
 def test_the_three_matrices_make_a_convolution(rng):
@@ -31,7 +34,7 @@ def test_the_three_matrices_make_a_convolution(rng):
 
 
 def count(content, name):
-    return sum(found == name for found, *_ in operators(content))
+    return names_of(content).count(name)
 
 
 def is_winograd(content):
@@ -86,8 +89,7 @@ def test_where_signs_are_taken_of_the_outputs_all_is_exact():
 
 def test_sign_networks_have_none():
     for case in SIGN_CASES:
-        model = Exported(randomize(SIGN_CASES[case]()))
-        assert not is_winograd(model.content("packed"))
+        assert not is_winograd(exported_signs(case).content("packed"))
 
 
 def test_two_layers_may_share_a_kernel():

@@ -3,24 +3,21 @@
 import keras
 import pytest
 
-from tests.tflite_export.support import (
+from tests.tflite_export.models import (
     CASES,
-    Exported,
-    exported,
     inputs,
-    max_error,
     one_sample,
-    operators,
     part,
-    randomize,
     sequential,
 )
-from tflite_export import export_tflite
-from tflite_export.validate import make_interpreter, run
-
-
-def names(content):
-    return [name for name, *_ in operators(content)]
+from tests.tflite_export.support import (
+    Exported,
+    exported,
+    max_error,
+    names_of,
+    randomize,
+)
+from tflite_export import export_tflite, make_interpreter, run
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.startswith("rows")])
@@ -28,8 +25,8 @@ def names(content):
 def test_many_rows_are_one_exact_product(case, format):
     model = exported(case)
     content = model.content(format)
-    assert names(content).count("BATCH_MATMUL") == 1
-    assert "FULLY_CONNECTED" not in names(content)
+    assert names_of(content).count("BATCH_MATMUL") == 1
+    assert "FULLY_CONNECTED" not in names_of(content)
     for size in (1, 7):
         data = model.inputs(size)
         error = max_error(model.expected(data), run(content, data))
@@ -39,7 +36,7 @@ def test_many_rows_are_one_exact_product(case, format):
 
 @pytest.mark.parametrize("format", ["fast", "float"])
 def test_constants_stay_a_dense_layer(format):
-    assert "BATCH_MATMUL" not in names(exported("rows").content(format))
+    assert "BATCH_MATMUL" not in names_of(exported("rows").content(format))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +45,7 @@ def test_constants_stay_a_dense_layer(format):
 def test_few_rows_stay_a_dense_layer(format, rows):
     model = sequential(one_sample(rows, 7), part("BinaryDense", 5))
     content = Exported(randomize(model())).content(format)
-    assert names(content).count("FULLY_CONNECTED") == 1
+    assert names_of(content).count("FULLY_CONNECTED") == 1
 
 
 def test_signs_stay_integers():
@@ -56,7 +53,7 @@ def test_signs_stay_integers():
         one_sample(20, 8), part("BinaryDense", 5, input_quantizer="sign")
     )
     content = Exported(randomize(model())).content("packed")
-    assert names(content).count("FULLY_CONNECTED") == 1
+    assert names_of(content).count("FULLY_CONNECTED") == 1
 
 
 def test_a_fixed_batch_size_is_as_many_rows(tmp_path, rng):
@@ -64,7 +61,7 @@ def test_a_fixed_batch_size_is_as_many_rows(tmp_path, rng):
     data = rng.normal(size=(32, 24)).astype("float32")
     path = tmp_path / "m.tflite"
     export_tflite(model, path, batch_size=32, validation_data=data)
-    assert "BATCH_MATMUL" in names(path.read_bytes())
+    assert "BATCH_MATMUL" in names_of(path.read_bytes())
 
 
 def test_an_open_length_is_left_to_the_runtime():
@@ -72,14 +69,14 @@ def test_an_open_length_is_left_to_the_runtime():
         lambda: keras.Input((None, 3, 20)), part("BinaryDense", 6)
     )
     content = Exported(randomize(model())).content("packed")
-    assert "BATCH_MATMUL" not in names(content)
+    assert "BATCH_MATMUL" not in names_of(content)
 
 
 def test_the_input_products_of_a_recurrent_layer_are_rows():
     model = sequential(inputs(16, 12), part("BinaryLSTM", 8))
     model = Exported(randomize(model()))
     content = model.content("packed")
-    assert names(content).count("BATCH_MATMUL") == 1
+    assert names_of(content).count("BATCH_MATMUL") == 1
     data = model.inputs(1)
     error = max_error(model.expected(data), run(content, data))
     assert error < 0.02

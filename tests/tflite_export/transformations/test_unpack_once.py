@@ -1,4 +1,4 @@
-"""Sign bits, and the operators that unpack them."""
+"""The operators that unpack sign bits, once."""
 
 import time
 
@@ -8,39 +8,8 @@ import pytest
 
 import keras_lab
 from tests.tflite_export.support import Exported, operators
-from tflite_export.transformations.unpack_once import (
-    SIGNS_PER_INDEX,
-    pack_signs,
-    unpack_signs,
-)
-from tflite_export.validate import make_interpreter
-
-
-def random_signs(rng, shape):
-    return np.where(rng.normal(size=shape) >= 0, 1, -1).astype(np.int8)
-
-
-@pytest.mark.parametrize("size", [1, 7, 14, 15, 16, 29, 30, 31, 1000])
-def test_the_bits_are_those_that_the_readme_documents(rng, size):
-    signs = random_signs(rng, size)
-    indices = pack_signs(signs)
-    assert indices.dtype == np.int16
-    assert len(indices) == -(-size // SIGNS_PER_INDEX)
-    for number, sign in enumerate(signs):
-        word, bit = divmod(number, SIGNS_PER_INDEX)
-        assert (int(indices[word]) >> bit) & 1 == (sign > 0)
-    assert np.all(indices >= 0)
-    np.testing.assert_array_equal(unpack_signs(indices, signs.shape), signs)
-
-
-def test_signs_are_packed_in_the_order_of_the_array(rng):
-    signs = random_signs(rng, (3, 5, 7))
-    np.testing.assert_array_equal(
-        pack_signs(signs), pack_signs(np.ascontiguousarray(signs).ravel())
-    )
-    np.testing.assert_array_equal(
-        unpack_signs(pack_signs(signs), signs.shape), signs
-    )
+from tflite_export import make_interpreter
+from tflite_export.sign_bits import SIGNS_PER_WORD
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +53,9 @@ def test_xnnpack_gets_none_of_the_operators_that_unpack(large):
         assert "DELEGATE" not in names
 
 
-def test_the_table_costs_a_few_kilobytes_a_file(large):
+def test_the_tables_take_a_few_kilobytes_per_file(large):
     for format in ("packed", "packed_float"):
-        bits = 2 * -(-(2048 * 2048) // SIGNS_PER_INDEX)
+        bits = 2 * -(-(2048 * 2048) // SIGNS_PER_WORD)
         assert len(large.content(format)) - bits < 16_000
 
 

@@ -1,0 +1,155 @@
+"""keras_lab, and what Keras and TensorFlow offer by themselves."""
+
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+
+import keras_lab
+import tflite_export
+from benchmarks import networks
+from benchmarks.peers import shared
+
+PACKAGES = ("keras_lab", "keras", "tensorflow", "numpy", "ai-edge-litert")
+LAYERS = {
+    "Dense": keras_lab.BinaryDense,
+    "Conv2D": keras_lab.BinaryConv2D,
+    "LSTM": keras_lab.BinaryLSTM,
+}
+# The quantizer of the kernels and, if any, of the inputs.
+QUANTIZERS = {
+    "lab": ("lab", None),
+    "bwn": ("bwn", None),
+    "binary_connect": ("binary_connect", None),
+    "lab2": ("lab", "sign"),
+}
+FORMATS = ("packed", "packed_float", "fast", "float")
+# The weights that TensorFlow's converter offers.
+TFLITE = {"float32": None, "float16": "float16", "int8": "int8"}
+# How many images batch norm is measured on again.
+CALIBRATION = 5000
+
+
+def kit(method):
+    """Returns the arguments of `build`: Keras, or a method of keras_lab."""
+    if method == "keras":
+        return {"keras": keras}
+    kernel, sign = QUANTIZERS[method]
+    return {
+        "keras": keras,
+        "layers": LAYERS,
+        "kernel": {"kernel_quantizer": kernel},
+        "inputs": {"input_quantizer": sign} if sign else {},
+    }
+
+
+def make(network, method, seed=networks.SEED):
+    """Returns a model and an optimizer, not compiled.
+
+    The method is `"keras"`, or a key of `QUANTIZERS`.
+    """
+    keras.utils.set_random_seed(seed)
+    model = networks.build(network, **kit(method))
+    adam = keras.optimizers.Adam if method == "keras" else keras_lab.LABAdam
+    return model, adam(0.001)
+
+
+prepare, step = shared.steps(make)
+
+
+def train(method, network, data, seed, rates, batch):
+    """Returns the epochs of a method, as a list by the name of the method.
+
+    With the float network comes what can be made of it without training.
+    """
+    data = shared.load(data)
+    model, optimizer = make(network, method, seed)
+    model.compile(optimizer, "squared_hinge")
+    history = {method: shared.train(model, data, rates, seed, batch)}
+    if method == "keras":
+        history |= after_training(model, data)
+    return history
+
+
+def after_training(model, data):
+    """Returns errors of a float network with int8 and with one-bit weights."""
+    content = shared.to_tflite(model, "int8", shared.EVALUATION_BATCH)
+    (scores,) = tflite_export.run(content, data["test_x"]).values()
+    int8 = shared.percent_wrong(scores, data["test_y"])
+    binary = keras_lab.binarize_model(
+        model, "bwn", skip_first=False, skip_last=False
+    )
+    sign = shared.errors(binary, data)
+    keras_lab.recalibrate_batch_norm(binary, data["train_x"][:CALIBRATION])
+    return {
+        "int8": [{"test_error": int8}],
+        "sign": [sign],
+        "sign_calibrated": [shared.errors(binary, data)],
+    }
+
+
+def paper_network(network, width):
+    """Returns a network of the paper with LAB, as we would ship it.
+
+    The LSTM takes indices instead of one-hot vectors, and its softmax layer is
+    in full precision, as in the paper.
+    """
+    keras.utils.set_random_seed(networks.SEED)
+    if network != "lstm":
+        return networks.build(networks.describe(network, width), **kit("lab"))
+    (_, inputs), (_, lstm), (_, dense) = networks.describe("lstm", width)
+    steps, characters = inputs["shape"]
+    return keras.Sequential(
+        [
+            keras.Input((steps,), dtype="uint8"),
+            keras.layers.Reshape((-1, 1)),
+            keras_lab.BinaryLSTM(**lstm, one_hot=characters),
+            keras.layers.Dense(**dense),
+        ]
+    )
+
+
+def count(network, width):
+    """Counts binary weights, and the float parameters an inference needs.
+
+    Of a batch norm these are two numbers per channel, a scale and an offset.
+    """
+    model = paper_network(network, width)
+    binary = keras_lab.binary_weights(model).values()
+    latent = {id(weight.latent) for weight in binary}
+    return {
+        "binary_weights": sum(int(np.prod(w.shape)) for w in binary),
+        "float_parameters": sum(
+            int(np.prod(w.shape))
+            for w in model.weights
+            if id(w) not in latent and not w.name.startswith("moving_")
+        ),
+    }
+
+
+def export(network, width, folder):
+    """Writes our four formats of a network of the paper."""
+    model = shared.as_if_trained(paper_network(network, width))
+    rows = {}
+    for format in FORMATS:
+        path, start = Path(folder) / f"{format}.tflite", time.perf_counter()
+        report = tflite_export.export_tflite(model, path, format)
+        rows[format] = {
+            "path": str(path),
+            "export_seconds": time.perf_counter() - start,
+            "max_error": report.agreement.max_error,
+        }
+    return rows
+
+
+def export_tflite_formats(network, folder):
+    """Writes what TensorFlow's converter makes of the float network."""
+    model, _ = make(network, "keras")
+    shared.as_if_trained(model)
+    rows = {}
+    for format, weights in TFLITE.items():
+        path = Path(folder) / f"tflite_{format}.tflite"
+        path.write_bytes(shared.to_tflite(model, weights))
+        rows[f"tflite_{format}"] = {"path": str(path)}
+    return rows

@@ -1,0 +1,113 @@
+"""tensorflow-model-optimization: quantization-aware training, clustering.
+
+`qat` trains for int8 weights and activations, `clusters` for kernels with two
+different values each.
+"""
+
+import gzip
+from pathlib import Path
+
+import tensorflow_model_optimization as tfmot
+import tf_keras
+
+from benchmarks import networks
+from benchmarks.peers import shared
+from benchmarks.worker import Cannot
+
+PACKAGES = ("tensorflow-model-optimization", "tensorflow", "tf_keras", "numpy")
+clustering = tfmot.clustering.keras
+quantization = tfmot.quantization.keras
+# The share of the epochs that fine-tune clustered weights.
+FINE_TUNING_SHARE = 0.5
+
+
+def quantize(model):
+    """Prepares a model for quantization-aware training.
+
+    tfmot refuses a batch norm that does not directly follow a kernel, for
+    example after a max-pooling. That one stays in float.
+    """
+    previous = {
+        after.name: before
+        for before, after in zip(model.layers, model.layers[1:])
+    }
+
+    def annotate(layer):
+        before = previous.get(layer.name)
+        pooled = isinstance(before, tf_keras.layers.MaxPooling2D)
+        if pooled and isinstance(layer, tf_keras.layers.BatchNormalization):
+            return layer
+        return quantization.quantize_annotate_layer(layer)
+
+    if any(isinstance(layer, tf_keras.layers.LSTM) for layer in model.layers):
+        raise Cannot("refuses recurrent layers")
+    annotated = tf_keras.models.clone_model(model, clone_function=annotate)
+    return quantization.quantize_apply(annotated)
+
+
+def cluster(model):
+    """Prepares a model for two values per kernel.
+
+    The softmax layer of the LSTM stays in float, as in the paper.
+    """
+    kmeans = clustering.CentroidInitialization.KMEANS_PLUS_PLUS
+    options = {"number_of_clusters": 2, "cluster_centroids_init": kmeans}
+    lstm = tf_keras.layers.LSTM
+    if not any(isinstance(layer, lstm) for layer in model.layers):
+        return clustering.cluster_weights(model, **options)
+    return tf_keras.models.clone_model(
+        model,
+        clone_function=lambda layer: (
+            clustering.cluster_weights(layer, **options)
+            if isinstance(layer, lstm)
+            else layer
+        ),
+    )
+
+
+METHODS = {"tf_keras": lambda m: m, "qat": quantize, "clusters": cluster}
+
+
+def make(network, method):
+    """Returns a model and an optimizer, not compiled."""
+    tf_keras.utils.set_random_seed(networks.SEED)
+    model = networks.build(network, tf_keras)
+    return METHODS[method](model), tf_keras.optimizers.Adam(0.001)
+
+
+prepare, step = shared.steps(make)
+
+
+def train(method, network, data, seed, rates, batch):
+    """Returns the epochs of a method: float first, then fine-tuning."""
+    data = shared.load(data)
+    tf_keras.utils.set_random_seed(seed)
+    model = networks.build(network, tf_keras)
+    split = len(rates) - max(1, round(len(rates) * FINE_TUNING_SHARE))
+    history = []
+    for part, change, first in (
+        (rates[:split], METHODS["tf_keras"], 1),
+        (rates[split:], METHODS[method], split + 1),
+    ):
+        if not part:
+            continue
+        model = change(model)
+        adam = tf_keras.optimizers.Adam(part[0])
+        model.compile(adam, "squared_hinge")
+        history += shared.train(model, data, part, seed, batch, first)
+    history[-1].update(shared.errors(clustering.strip_clustering(model), data))
+    return {method: history}
+
+
+def export(network, folder):
+    """Writes clustered weights as float32 and int8, compressed with gzip."""
+    tf_keras.utils.set_random_seed(networks.SEED)
+    model = networks.build(network, tf_keras)
+    model = clustering.strip_clustering(cluster(shared.as_if_trained(model)))
+    rows = {}
+    for name, weights in (("clusters", None), ("clusters_int8", "int8")):
+        content = shared.to_tflite(model, weights)
+        path = Path(folder) / f"{name}.tflite.gz"
+        path.write_bytes(gzip.compress(content, compresslevel=9))
+        rows[name] = {"path": str(path)}
+    return rows

@@ -1,0 +1,190 @@
+"""Runs functions in another process, which may be another environment.
+
+    python -m benchmarks.worker benchmarks.growth
+
+A worker reads calls of a module's functions from its standard input and writes
+results to its standard output, one JSON object per line:
+
+    {"call": "double", "arguments": {"x": 3}}    {"result": 6}
+    {"call": "fly", "arguments": {}}             {"error": {"words": …, …}}
+
+Everything else that the process prints goes to the standard error. This file
+needs only the standard library, because each peer has its own environment.
+"""
+
+import importlib
+import importlib.metadata
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import typing
+from pathlib import Path
+
+__all__ = ["Cannot", "Memory", "Worker", "forget_peak", "memory"]
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Cannot(Exception):
+    """Something that a library cannot do.
+
+    Args:
+        words: The reason in three words, for a table.
+        detail: The whole reason, for the JSON file.
+    """
+
+    def __init__(self, words, detail=""):
+        if len(words.split()) != 3:
+            raise ValueError(
+                f"`words` must be three words. Received: {words!r}"
+            )
+        super().__init__(words)
+        self.words, self.detail = words, detail
+
+    def to_json(self):
+        return {"cannot": self.words, "detail": self.detail}
+
+
+class Worker:
+    """A process that runs the functions of a module.
+
+    Args:
+        module: The name of a module of this repository.
+        python: The Python to run it with. Defaults to this one.
+        variables: Additional environment variables.
+
+    Example:
+
+    >>> with Worker("benchmarks.interpreter") as worker:
+    ...     worker.call("alone", path="digits.tflite", threads=1)
+    """
+
+    def __init__(self, module, python=sys.executable, variables=None):
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")
+        # `PYTHONPATH` belongs to this Python, not to that of a peer.
+        kept = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        self.process = subprocess.Popen(
+            [str(python), "-m", "benchmarks.worker", module],
+            cwd=ROOT,
+            env={**kept, **(variables or {})},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+        )
+
+    def call(self, function, **arguments):
+        """Returns the result of a function of the module.
+
+        Raises:
+            Cannot: If the function raises, or the process ends.
+        """
+        try:
+            line = json.dumps({"call": function, "arguments": arguments})
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # There is no answer, so the reason is reported below.
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise Cannot("worker process ended", self._how_it_ended())
+        answer = json.loads(answer)
+        if "error" in answer:
+            raise Cannot(**answer["error"])
+        return answer["result"]
+
+    def close(self):
+        """Ends the process."""
+        self.process.terminate()
+        # Not `stdin.close()`, which would flush to a process that has ended.
+        self.process.communicate()
+        self.errors.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _how_it_ended(self):
+        code = self.process.wait()
+        how = f"exit code {code}"
+        if code < 0:
+            how = f"signal {signal.Signals(-code).name}"
+        self.errors.seek(0)
+        return "\n".join([how, *self.errors.read().splitlines()[-20:]])
+
+
+def serve(name):
+    """Answers calls of a module's functions until the input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    module = importlib.import_module(name)
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if request["call"] == "versions":
+                result = versions(module.PACKAGES)
+            else:
+                function = getattr(module, request["call"])
+                result = function(**request["arguments"])
+            answer = {"result": result}
+        except Cannot as error:
+            answer = {"error": {"words": error.words, "detail": error.detail}}
+        except Exception as error:  # The caller decides what it means.
+            words = f"raises {type(error).__name__} here"
+            answer = {"error": {"words": words, "detail": str(error)}}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def versions(packages):
+    """Returns the versions of those packages that are installed."""
+    found = {}
+    for name in packages:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    return found
+
+
+class Memory(typing.NamedTuple):
+    """The memory of a process in bytes.
+
+    `private` are the pages that are not pages of a file, `resident` all pages,
+    and `peak` is the largest `resident` so far.
+    """
+
+    private: int
+    resident: int
+    peak: int
+
+
+def memory() -> Memory:
+    """Returns the memory of this process, on Linux.
+
+    Not by psutil: it has no peak that can be reset.
+    """
+    lines = Path("/proc/self/status").read_text().splitlines()
+    pairs = (line.split(":") for line in lines if line.endswith(" kB"))
+    size = {name: 1024 * int(value.split()[0]) for name, value in pairs}
+    return Memory(size["RssAnon"], size["VmRSS"], size["VmHWM"])
+
+
+def forget_peak() -> None:
+    """Makes the system count the peak from now on."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        pass  # Then the peak is an upper bound.
+
+
+if __name__ == "__main__":
+    # By its real name: `Cannot` must be the class that the module imports.
+    from benchmarks import worker
+
+    worker.serve(sys.argv[1])

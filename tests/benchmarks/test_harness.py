@@ -1,0 +1,143 @@
+"""Timing in turns, and a journal that keeps what is measured."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import harness
+from benchmarks.peers.environments import NotSetUp
+from benchmarks.worker import Cannot
+
+
+def test_candidates_take_turns_after_a_warm_up_round():
+    calls = []
+    candidates = {name: lambda name=name: calls.append(name) for name in "abc"}
+    seconds = harness.interleave(candidates, rounds=3)
+    assert "".join(calls) == "abc" * 4
+    assert [len(seconds[name]) for name in "abc"] == [3, 3, 3]
+
+
+def test_a_ratio_is_taken_round_by_round():
+    # The machine is slower in each round; the ratio stays what it is.
+    seconds = {"keras": [1.0, 2.0, 4.0, 8.0], "lab": [1.5, 3.0, 6.0, 12.0]}
+    expected = {"median": 1.5, "quartiles": [1.5, 1.5]}
+    assert harness.ratio(seconds, "lab", "keras") == expected
+
+
+def test_spread_is_median_and_quartiles():
+    values = [5.0, 1.0, 3.0, 2.0, 4.0]
+    found = harness.spread(values)
+    # NumPy's "weibull" is what Python's `quantiles` computes.
+    expected = np.quantile(values, [0.25, 0.5, 0.75], method="weibull")
+    assert [found["median"], *found["quartiles"]] == pytest.approx(
+        expected[[1, 0, 2]]
+    )
+    assert harness.spread([7.0]) == {"median": 7.0, "quartiles": [7.0, 7.0]}
+
+
+def test_the_environment_names_date_machine_cpu_and_versions():
+    found = harness.environment()
+    needed = {"date", "machine", "cpu", "cpu_features", "cores", "python"}
+    assert needed | {"keras", "tensorflow", "numpy"} <= set(found)
+    assert found["cpu"]
+    assert set(found["cpu_features"]) <= set(harness.FEATURES)
+
+
+class Measured:
+    """A benchmark of three cells, and what it was asked to measure."""
+
+    def __init__(self, path):
+        self.path, self.asked, self.fails = path, [], {}
+        self.benchmark = harness.Benchmark(
+            "x",
+            "A benchmark.",
+            {"rounds": 3, "sizes": [1, 2, 3], "width": None},
+            lambda arguments: [{"size": n} for n in arguments.sizes],
+            self.measure,
+        )
+
+    def run(self, *options):
+        options = ["--output", str(self.path), *options]
+        self.benchmark.run(self.benchmark.parse(options))
+        return harness.read_result(self.path)
+
+    def measure(self, cell, arguments, journal):
+        self.asked.append(cell["size"])
+        if error := self.fails.pop(cell["size"], None):
+            raise error
+        return [{"seconds": [1.0] * arguments.rounds}]
+
+
+@pytest.fixture
+def measured(tmp_path):
+    return Measured(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("wrong")])
+def test_measured_rows_are_kept_and_not_measured_again(measured, error):
+    measured.fails[2] = error
+    with pytest.raises(type(error)):
+        measured.run()
+    content = harness.read_result(measured.path)
+    assert [row["size"] for row in content["rows"]] == [1]
+    assert not content["finished"]
+
+    content = measured.run()
+    assert measured.asked == [1, 2, 2, 3]
+    assert [row["size"] for row in content["rows"]] == [1, 2, 3]
+    assert content["finished"]
+    chosen = {"rounds": 3, "sizes": [1, 2, 3], "width": None}
+    assert content["configuration"] == {"seed": 1, **chosen}
+    assert list(measured.path.parent.iterdir()) == [measured.path]
+
+    measured.run()
+    assert len(measured.asked) == 4
+
+
+def test_what_cannot_be_measured_has_a_reason_and_is_tried_again(measured):
+    measured.fails[2] = Cannot("has no wings", "It was built without.")
+    content = measured.run()
+    assert content["finished"]
+    reason = {"cannot": "has no wings", "detail": "It was built without."}
+    assert reason.items() <= content["rows"][1].items()
+    content = measured.run()
+    assert measured.asked == [1, 2, 3, 2]
+    assert sorted(row["size"] for row in content["rows"]) == [1, 2, 3]
+
+
+def test_without_the_environment_of_a_peer_a_file_is_not_finished(tmp_path):
+    path = tmp_path / "x.json"
+    row = {"peer": "larq", **NotSetUp("pip install fails").to_json()}
+    with pytest.raises(harness.ResultError, match=r"larq \(pip install fails"):
+        with harness.Journal(path, "x", {}) as journal:
+            journal.add({"size": 1}, [row, {"peer": "keras_lab"}])
+    assert not harness.read_result(path)["finished"]
+    assert journal.misses({"size": 1})
+
+
+def test_rows_of_another_configuration_or_machine_are_not_mixed(measured):
+    content = measured.run()
+    with pytest.raises(harness.ResultError, match="rounds 3, not 4"):
+        measured.run("--rounds", "4")
+    content["environment"] |= {"date": "2020-01-01", "cpu": "another"}
+    measured.path.write_text(json.dumps(content))
+    with pytest.raises(harness.ResultError, match="with cpu another, not"):
+        measured.run()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"rows": []}'])
+def test_a_damaged_file_is_named_and_stays(measured, text):
+    measured.path.write_text(text)
+    with pytest.raises(harness.ResultError, match=r"x.json.*Delete it"):
+        measured.run()
+    assert measured.path.read_text() == text
+    assert not measured.asked
+
+
+def test_two_journals_do_not_write_the_same_file(tmp_path):
+    with harness.Journal(tmp_path / "x.json", "x", {}):
+        with pytest.raises(harness.ResultError, match="Another process"):
+            harness.Journal(tmp_path / "x.json", "x", {}).__enter__()
+    with harness.Journal(tmp_path / "x.json", "x", {}):
+        pass

@@ -1,0 +1,28 @@
+"""Every Python snippet of the README and the documentation runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+PAGES = {
+    path.relative_to(ROOT).as_posix(): SNIPPET.findall(path.read_text())
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if PAGES[page]])
+def test_the_snippets_of_a_page_run_in_order(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for number, snippet in enumerate(PAGES[page], start=1):
+        code = compile(snippet, f"{page}, snippet {number}", "exec")
+        exec(code, namespace)
+
+
+def test_the_pages_that_explain_the_code_have_snippets():
+    names = ("README.md", "docs/training.md", "docs/recurrent.md")
+    names += ("docs/fine-tuning.md", "docs/export.md")
+    assert all(PAGES[name] for name in names)

@@ -1,0 +1,377 @@
+"""Runs of the paper's recipes, on networks that train in seconds."""
+
+import dataclasses
+import json
+import math
+import shutil
+
+import filelock
+import keras
+import numpy as np
+import pytest
+
+from examples.paper import checkpoints, train
+from examples.paper.checkpoints import Finished, RunError
+from examples.paper.data import Dataset, Part, text_file
+from examples.paper.recipes import RECIPES, Plan
+from examples.paper.schemes import SCHEMES
+from examples.paper.tables import FIGURES, TABLES, jobs
+
+
+def tiny_data(_folder=None):
+    rng = np.random.default_rng(7)
+    centres = rng.normal(size=(10, 784))
+    parts = []
+    for count in (60, 20, 20):
+        y = rng.integers(0, 10, count).astype(np.uint8)
+        x = centres[y] + rng.normal(size=(count, 784))
+        parts.append(Part(x.astype(np.float32), y))
+    return Dataset(*parts, classes=10, files={"none": "0" * 64})
+
+
+TINY = dataclasses.replace(
+    RECIPES["mnist"],
+    data=tiny_data,
+    sizes={"width": 16},
+    batch=8,
+    epochs=4,
+    decay=dataclasses.replace(RECIPES["mnist"].decay, after=(1, 3)),
+)
+
+
+def tiny_run(folder, recipe=TINY, log=lambda line: None, **options):
+    plan = Plan("mnist", recipe, **{"scheme": "lab2", "seed": 3, **options})
+    return train.run(plan, None, folder, jit_compile=False, log=log)
+
+
+def files_of(folder):
+    path = folder / "mnist" / "lab2-3.json"
+    return path, path.with_suffix(".checkpoint.npz")
+
+
+def checkpoint_arrays(folder):
+    with np.load(files_of(folder)[1]) as file:
+        return dict(file)
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory):
+    """A folder with a run of four epochs, and its result."""
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, tiny_run(folder)
+
+
+@pytest.fixture(scope="module")
+def first_epoch(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("first")
+    tiny_run(folder, epochs=1)
+    return folder
+
+
+@pytest.fixture
+def begun(first_epoch, tmp_path):
+    """A folder with a run that has one epoch."""
+    return shutil.copytree(first_epoch, tmp_path / "begun")
+
+
+def test_an_interrupted_run_continues_to_the_same_result(whole_run, begun):
+    """Bit for bit, after it was planned shorter and then killed."""
+    lines = []
+
+    def interrupt(line):
+        lines.append(line)
+        if len(lines) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tiny_run(begun, log=interrupt)
+    path, _ = files_of(begun)
+    half = json.loads(path.read_text())
+    assert (half["epochs_done"], half["epochs_planned"]) == (3, 4)
+    assert "continues at epoch 2 of 4" in lines[0]
+    assert "epoch 3/4" in lines[2] and "left" in lines[2]
+    path.unlink()  # As if killed between the checkpoint and the result.
+    resumed = tiny_run(begun)
+    folder, whole = whole_run
+    for name, values in whole["history"].items():
+        if "seconds" not in name:
+            assert resumed["history"][name] == values, name
+    for name in ("selected", "alpha", "data", "parameters"):
+        assert resumed[name] == whole[name]
+    assert [s["first_epoch"] for s in resumed["sessions"]] == [1, 2, 4]
+    expected = checkpoint_arrays(folder)
+    for key, array in checkpoint_arrays(begun).items():
+        if key != "result":
+            np.testing.assert_array_equal(array, expected[key])
+
+
+@pytest.mark.slow
+def test_a_run_without_some_quantity_continues_with_it(begun, whole_run):
+    """As a run that was begun by an older version."""
+    path, checkpoint = files_of(begun)
+    arrays = checkpoint_arrays(begun)
+    result = json.loads(arrays["result"].item())
+    for name in [n for n in result["history"] if n.endswith("alpha")]:
+        del result["history"][name]
+    np.savez(checkpoint, **{**arrays, "result": json.dumps(result)})
+    path.write_text(json.dumps(result))
+    history, whole = tiny_run(begun)["history"], whole_run[1]["history"]
+    names = ["dense_1/alpha", "dense_2/alpha", "dense_3/alpha", "output/alpha"]
+    assert [name for name in whole if name.endswith("alpha")] == names
+    for name in names:
+        assert history[name] == [None, *whole[name][1:]]
+
+
+def test_a_result_is_complete(whole_run):
+    folder, result = whole_run
+    written = json.loads(files_of(folder)[0].read_text())
+    assert written == json.loads(json.dumps(result))
+    assert written["sizes"] == {"width": 16}
+    assert written["data"]["train"] == 60
+    history = written["history"]
+    for name in ("train_error", "validation_loss", "test_error", "seconds"):
+        assert len(history[name]) == 4
+    rates = [0.005, 0.0005, 0.0005, 0.00005]
+    assert history["learning_rate"] == pytest.approx(rates)
+    last = {path.partition("/")[2]: a for path, a in written["alpha"].items()}
+    assert last == {name: history[name][-1] for name in last}
+    assert all(0 < alpha < 1 for alpha in last.values())
+    session = written["sessions"][0]
+    assert session["keras"] == keras.version()
+    assert {"commit", "machine", "cores", "tensorflow"} <= set(session)
+    # Each epoch trains on 7 batches of 8: the last 4 of 60 are left out.
+    scalars = [a for a in checkpoint_arrays(folder).values() if a.ndim == 0]
+    assert any(a.dtype.kind == "i" and a == 4 * 7 for a in scalars)
+
+
+def test_a_text_gives_cross_entropy_eight_alphas_and_gradients(tmp_path):
+    text = b"the cat sat on the mat and the dog sat on the log. " * 40
+    (tmp_path / "text").write_bytes(text)
+    recipe = dataclasses.replace(
+        RECIPES["war_and_peace"],
+        data=lambda folder, steps: text_file(tmp_path / "text", steps, 10),
+        sizes={"cells": 8},
+        batch=10,
+        epochs=3,
+    )
+    plan = Plan("war_and_peace", recipe, "lab", sizes={"steps": 5})
+    lines = []
+    result = train.run(
+        plan, None, tmp_path, jit_compile=False, log=lines.append
+    )
+    path = tmp_path / "war_and_peace-steps5" / "lab-1.json"
+    assert json.loads(path.read_text()) == result
+    losses = result["history"]["test_loss"]
+    # Better than without any knowledge, and better with each epoch.
+    assert math.log(len(set(text))) > losses[0] > losses[1] > losses[2] > 0
+    assert f"test {losses[2]:.3f} nats, best epoch: 3" in lines[-1]
+    for name in ("alpha", "recurrent_alpha"):
+        by_gate = [result["history"][f"lstm/{name}_{gate}"] for gate in "ifco"]
+        (alpha,) = [
+            a for p, a in result["alpha"].items() if p.endswith(f"/{name}")
+        ]
+        assert [values[-1] for values in by_gate] == alpha
+    gradient = result["recurrent_gradient"]
+    outside = gradient["below"] + gradient["above"] + gradient["not_finite"]
+    assert sum(gradient["counts"]) + outside == 4 * 8 * 8
+
+
+def test_a_network_that_diverges_has_no_error(tmp_path):
+    def one_is_nan(folder):
+        data = tiny_data()
+        data.train.x[5] = np.nan
+        return data
+
+    broken = dataclasses.replace(TINY, data=one_is_nan, batch=60, epochs=1)
+    lines = []
+    result = tiny_run(tmp_path, broken, lines.append, scheme="full_precision")
+    assert result["history"]["validation_error"] == [None]
+    assert result["selected"] is None
+    assert "diverged" in lines[-1]
+
+
+# Results and checkpoints that do not fit.
+
+
+def test_a_finished_result_is_not_overwritten(whole_run):
+    folder, _ = whole_run
+    before = files_of(folder)[0].read_bytes()
+    for epochs in (4, 2):
+        with pytest.raises(Finished, match=r"lab2-3\.json is finished"):
+            tiny_run(folder, epochs=epochs)
+    assert files_of(folder)[0].read_bytes() == before
+
+
+def change_result(path, checkpoint):
+    content = json.loads(path.read_text())
+    content["history"]["test_error"][0] += 1
+    path.write_text(json.dumps(content))
+
+
+def change_variable(path, checkpoint):
+    with np.load(checkpoint) as file:
+        arrays = dict(file)
+    np.savez(checkpoint, **{**arrays, "0": np.zeros(3)})
+
+
+def damage_array(path, checkpoint):
+    content = bytearray(checkpoint.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 50] = bytes(50)
+    checkpoint.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda path, _: path.write_text("{"), r"lab2-3\.json is not a result"),
+        (
+            lambda path, _: path.write_text("{}"),
+            r"lab2-3\.json is not a result",
+        ),
+        (lambda _, checkpoint: checkpoint.unlink(), "1 of 4 epochs"),
+        (change_result, "different runs"),
+        (change_variable, r"shape \(3,\), not \(784, 16\)"),
+        (damage_array, r"checkpoint\.npz cannot be read"),
+        (
+            lambda _, checkpoint: checkpoint.write_bytes(b"PK"),
+            r"checkpoint\.npz cannot be read",
+        ),
+    ],
+)
+def test_files_that_cannot_be_continued_are_named(begun, change, complaint):
+    change(*files_of(begun))
+    before = files_of(begun)[0].read_bytes()
+    with pytest.raises(RunError, match=complaint):
+        tiny_run(begun)
+    assert files_of(begun)[0].read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"batch": 20}, "batch=8, not 20"),
+        (
+            {"data": lambda f: dataclasses.replace(tiny_data(), files={})},
+            "other data.*--data-dir",
+        ),
+    ],
+)
+def test_a_run_of_another_recipe_is_not_continued(begun, changes, complaint):
+    with pytest.raises(RunError, match=complaint):
+        tiny_run(begun, dataclasses.replace(TINY, **changes))
+
+
+@pytest.mark.slow
+def test_a_full_disk_loses_no_epoch(begun, monkeypatch):
+    def no_space(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    # The checkpoint is written before the disk is full, the result is not.
+    path, _ = files_of(begun)
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints, "write_json", no_space)
+        with pytest.raises(RunError, match="No space left"):
+            tiny_run(begun, epochs=2)
+    assert json.loads(path.read_text())["epochs_done"] == 1
+    with pytest.raises(Finished):
+        tiny_run(begun, epochs=2)
+    assert json.loads(path.read_text())["epochs_done"] == 2
+
+
+def test_two_processes_do_not_work_on_the_same_result(begun):
+    path, _ = files_of(begun)
+    with filelock.FileLock(path.with_name(f".{path.name}.lock")):
+        with pytest.raises(RunError, match="Another process works on"):
+            tiny_run(begun)
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_any_work(tmp_path):
+    (tmp_path / "mnist").write_text("a file in the place of the folder")
+    with pytest.raises(RunError, match="cannot be written"):
+        tiny_run(tmp_path, dataclasses.replace(TINY, data=None))
+
+
+# Parts of a run.
+
+
+def test_the_order_of_an_epoch_is_a_function_of_seed_and_epoch():
+    order = train.epoch_order(1000, seed=1, epoch=2)
+    np.testing.assert_array_equal(np.sort(order), np.arange(1000))
+    np.testing.assert_array_equal(order, train.epoch_order(1000, 1, 2))
+    for seed, epoch in ((1, 3), (2, 2)):
+        assert (order != train.epoch_order(1000, seed, epoch)).mean() > 0.9
+
+
+def test_schemes_start_from_the_same_weights_and_seeds_do_not():
+    def kernel(scheme, seed):
+        keras.utils.set_random_seed(seed)
+        model = TINY.build(SCHEMES[scheme], 10)
+        return model.layers[0].kernel.numpy()
+
+    np.testing.assert_array_equal(kernel("lab", 1), kernel("bnn", 1))
+    assert (kernel("lab", 1) != kernel("lab", 2)).all()
+
+
+# The command line.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("mnits", "mnits"),
+        ("mnist --scheme lba", "lba"),
+        ("mnist --epochs 0", "from 1 to 4294967295. Received: 0"),
+        ("mnist --width many", "Received: many"),
+        ("mnist --cells 5", "mnist has only --width. Received: --cells"),
+        ("mnist --budget small", "for tables"),
+        ("table1 --epochs 3", "Received: --epochs"),
+        ("table2 --scheme bnn", "table2 has only full_precision"),
+    ],
+)
+def test_bad_options_are_named_before_any_work(arguments, complaint, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        train.main(arguments.split())
+    assert stopped.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:`keep_memory:UserWarning")
+def test_missing_data_is_reported_once(tmp_path, capsys):
+    options = ["--data-dir", "absent", "--results-dir", str(tmp_path)]
+    assert train.main(["table4", *options]) == 1
+    assert capsys.readouterr().err.count("does not exist") == 1
+
+
+@pytest.mark.filterwarnings("ignore:`keep_memory:UserWarning")
+def test_the_command_runs_and_does_not_overwrite(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(train.RECIPES, "mnist", TINY)
+    options = ["mnist", "--scheme", "lab", "--epochs", "1", "--no-jit"]
+    options += ["--results-dir", str(tmp_path), "--note", "made up"]
+    assert train.main(options) == 0
+    path = tmp_path / "mnist" / "lab-1.json"
+    assert json.loads(path.read_text())["note"] == "made up"
+    assert "epoch 1/1" in capsys.readouterr().err
+    assert train.main(options) == 1
+    assert "not overwritten" in capsys.readouterr().err
+    # If there are several runs, the finished ones are skipped.
+    assert train.main([*options, "--seed", "1", "1"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "budget", "count", "example"),
+    [
+        ("table1", "full", 21, ("cifar10", "bnn", {}, None)),
+        ("table1", "small", 21, ("cifar10", "lab", {"width": 32}, 16)),
+        ("table2", "small", 8, ("svhn", "lab", {"width": 16}, 16)),
+        ("no_norm", "small", 7, ("mnist_no_norm", "lab", {"width": 512}, None)),
+        (
+            *("schedule", "full", 8),
+            ("war_and_peace", "lab", {"steps": 100, "cells": 128}, 10),
+        ),
+        ("figure2", "full", 8, ("war_and_peace", "bwn", {"steps": 10}, None)),
+    ],
+)
+def test_a_table_is_a_list_of_runs(table, budget, count, example):
+    todo = jobs({**TABLES, **FIGURES}[table], budget)
+    assert len(todo) == count and example in todo

@@ -1,0 +1,34 @@
+"""Random arrays, and the check that a conversion keeps the outputs."""
+
+import keras
+import numpy as np
+
+import keras_lab
+
+
+def random(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def assert_equal_in_full_precision(model, tolerance=1e-6):
+    new, report = keras_lab.binarize_model(
+        model, None, skip_first=False, skip_last=False, return_report=True
+    )
+    assert report.converted
+    shapes = keras.tree.map_shape_structure(
+        lambda shape: (2, *(8 if n is None else n for n in shape[1:])),
+        model.input_shape,
+    )
+    x = keras.tree.map_shape_structure(random, shapes)
+    expected = keras.tree.flatten(model(x, training=False))
+    for a, b in zip(keras.tree.flatten(new(x, training=False)), expected):
+        scale = max(1.0, float(np.abs(b).max()))
+        np.testing.assert_allclose(a / scale, b / scale, atol=tolerance)
+    names = [layer.name for layer in model.layers]
+    assert [layer.name for layer in new.layers] == names
+
+
+def in_full_precision(model):
+    return keras_lab.binarize_model(
+        model, None, skip_first=False, skip_last=False
+    )

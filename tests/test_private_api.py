@@ -1,0 +1,146 @@
+"""CONTRIBUTING.md lists every use of private API of Keras and TensorFlow.
+
+A use is an import of a private module, or an attribute whose name begins with
+an underscore and that our own packages do not define.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import keras
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("keras_lab", "tflite_export")
+PRIVATE_MODULES = re.compile(
+    r"keras\.src|tensorflow\.(python|lite\.python|compiler|core)"
+    r"|ai_edge_litert\._"
+)
+LISTED = re.compile(r"^\| `([\w/.]+)` \| `([\w.]+)` \|", re.M)
+
+
+def sources():
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), path.read_text()
+
+
+def is_private(name):
+    return name.startswith("_") and not name.endswith("__")
+
+
+def own_names(tree):
+    """The private names that a module defines, or sets on `self` or `cls`."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(
+            node.ctx, ast.Store
+        ):
+            if getattr(node.value, "id", None) in ("self", "cls"):
+                names.add(node.attr)
+    return {name for name in names if is_private(name)}
+
+
+def private_uses(source, own=frozenset()):
+    """The private modules and attributes of others that a source uses.
+
+    Args:
+        source: The source of a module.
+        own: Names that are ours on any object. A name that the module sets on
+            `self` is ours there.
+    """
+    tree = ast.parse(source)
+    own_on_self = own_names(tree)
+    uses = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            modules = []
+        uses |= {name for name in modules if PRIVATE_MODULES.match(name)}
+        # keras_lab may import its own private modules.
+        uses |= {
+            name
+            for name in modules
+            if not name.startswith(PACKAGES)
+            and any(is_private(part) for part in name.split("."))
+        }
+        on_self = False
+        if isinstance(node, ast.Attribute):
+            on_self = getattr(node.value, "id", None) in ("self", "cls")
+            # The dotted name, for `tf.python` or `keras.src`.
+            dotted = ast.unparse(node).replace("tf.", "tensorflow.", 1)
+            if PRIVATE_MODULES.fullmatch(dotted):
+                uses.add(dotted)
+            name = node.attr
+        elif (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "id", None)
+            in ("getattr", "hasattr", "setattr", "delattr")
+            and isinstance(node.args[1], ast.Constant)
+        ):
+            name = node.args[1].value
+        else:
+            continue
+        ours = name in own or (on_self and name in own_on_self)
+        if is_private(name) and not ours:
+            uses.add(name)
+    return uses
+
+
+def names_of_keras():
+    """What Keras' own objects have. Ours may have the same names."""
+    model = keras.Sequential(
+        [keras.Input((3, 2)), keras.layers.LSTM(2), keras.layers.Dense(1)]
+    )
+    model.compile("adam", "mse")
+    model.optimizer.build(model.trainable_variables)
+    lstm = model.layers[0]
+    objects = (model, lstm, lstm.cell, lstm.cell.kernel, model.optimizer)
+    objects += (model.outputs[0], keras.callbacks.Callback())
+    return {name for thing in objects for name in dir(thing)}
+
+
+def test_contributing_lists_every_private_name_and_no_other():
+    files = dict(sources())
+    own = set().union(*(own_names(ast.parse(text)) for text in files.values()))
+    own -= names_of_keras()
+    found = {
+        (path, name)
+        for path, text in files.items()
+        for name in private_uses(text, own)
+    }
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    begin, end = "<!-- private API -->", "<!-- private API: end -->"
+    table = text.partition(begin)[2].partition(end)[0]
+    assert found == set(LISTED.findall(table))
+
+
+@pytest.mark.parametrize(
+    ("source", "use"),
+    [
+        ("model._flatten_layers()", "_flatten_layers"),
+        ("self._momentums[0]", "_momentums"),
+        ("self._layers = {}; model._layers", "_layers"),
+        ("getattr(x, '_keras_history', None)", "_keras_history"),
+        ("from keras.src import backend", "keras.src.backend"),
+        ("from keras import src", "keras.src"),
+        ("import tensorflow.python.eager as e", "tensorflow.python.eager"),
+        ("tf.python.eager()", "tensorflow.python"),
+        ("from keras import _tf_keras", "keras._tf_keras"),
+    ],
+)
+def test_a_new_use_is_found(source, use):
+    assert private_uses(source) == {use}
+
+
+def test_our_own_names_and_dunders_are_not_uses():
+    source = "from keras_lab import _api\nself._x = 1\ny = self._x.__class__"
+    assert private_uses(source) == set()

@@ -1,0 +1,97 @@
+"""The command that exports a saved model: its arguments, and what it does.
+
+`python -m tflite_export` and `keras-lab export` share it. Importing this module
+imports neither Keras nor TensorFlow, so that `--help` answers at once.
+"""
+
+import argparse
+import os
+import sys
+
+from tflite_export.formats import Format
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command to a parser.
+
+    Args:
+        parser: The parser of a program, or of a subcommand.
+    """
+    parser.description = (
+        "Writes a trained Keras model with binary layers as a .tflite file for "
+        "the stock runtime."
+    )
+    add = parser.add_argument
+    add("model", help="a .keras or .h5 file")
+    add("output", help="the .tflite file to write")
+    add(
+        "--format",
+        choices=[str(name) for name in Format],
+        default=str(Format.PACKED),
+        help="how the weights are stored; default: %(default)s",
+    )
+    add(
+        "--batch-size",
+        type=int,
+        metavar="N",
+        help="a fixed batch size; default: any, and 1 for recurrent models",
+    )
+    add(
+        "--validate",
+        metavar="FILE",
+        help="samples to compare on: an .npy file, or an .npz file with one "
+        "array per input, by name; default: random numbers",
+    )
+    add("--json", action="store_true", help="print the report as JSON")
+    parser.set_defaults(program=parser.prog)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exports the model, prints the report, and returns the exit code.
+
+    Args:
+        arguments: What a parser with `add_arguments` parsed.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    try:
+        report = _export(arguments)
+    except (ValueError, TypeError, RuntimeError, OSError) as error:
+        print(f"{arguments.program}: error: {error}", file=sys.stderr)
+        return 1
+    print(report.to_json() if arguments.json else report)
+    return 0
+
+
+def _export(arguments):
+    import keras_lab
+    from tflite_export.export import SUFFIX, export_tflite
+
+    keras_lab.files.check_target("path", arguments.output, (SUFFIX,))
+    return export_tflite(
+        keras_lab.files.load_model(arguments.model),
+        arguments.output,
+        arguments.format,
+        batch_size=arguments.batch_size,
+        validation_data=_load_samples(arguments.validate),
+    )
+
+
+def _load_samples(path):
+    """An array, or a dict of arrays by the names of the inputs."""
+    if path is None:
+        return None
+    import zipfile
+
+    import numpy as np
+
+    try:
+        content = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"'{path}' is neither an .npy nor an .npz file: {error}"
+        ) from error
+    if isinstance(content, np.ndarray):
+        return content
+    return {name: content[name] for name in content.files}

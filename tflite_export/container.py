@@ -1,0 +1,112 @@
+"""`shrink`: any TFLite file as a lossless container, one bit per ±1 weight.
+
+A weight of ±1 fills 8, 4 or 2 bits of a TFLite file, because the format has no
+narrower type. The container stores such stretches of the file as sign bits and
+deflates the rest. Nothing is parsed: a stretch is found by its bytes, so
+`expand` gives back every file exactly, whatever it holds.
+"""
+
+import zlib
+
+import numpy as np
+
+from tflite_export.expanders.tflz import (
+    BYTE_TABLES,
+    HEADER,
+    MAGIC,
+    MAX_RANGES,
+    RANGE,
+    VERSION,
+)
+
+__all__ = ["is_shrunk", "shrink"]
+
+# A range costs 12 bytes in the table. Deflate, too, comes close to one bit per
+# weight, so a short stretch is better left to it.
+SHORTEST = 256
+LARGEST = (1 << 32) - 1
+
+
+def is_shrunk(content: bytes) -> bool:
+    """Returns whether the content begins as a container does."""
+    return bytes(content[: len(MAGIC)]) == MAGIC
+
+
+def shrink(content: bytes) -> bytes:
+    """Returns a container of the file, with one bit per weight of ±1.
+
+    Args:
+        content: A `.tflite` file, or any other bytes. INT8, INT4 and INT2
+            weights of ±1 become bits. Everything else is deflated.
+
+    Returns:
+        The container. `expand` gives back the same file, byte for byte.
+
+    Raises:
+        ValueError: If `content` has 4 GiB or more.
+    """
+    if len(content) > LARGEST:
+        raise ValueError(
+            f"`content` must be smaller than 4 GiB. Received: {len(content)} "
+            "bytes"
+        )
+    data = np.frombuffer(content, np.uint8)
+    ranges = _find_ranges(data)
+    kept = np.ones(len(data), bool)
+    for offset, length, _ in ranges:
+        kept[offset : offset + length] = False
+    rest = zlib.compress(data[kept].tobytes(), 9)
+    bits = [_sign_bits(data[o : o + n], count) for o, n, count in ranges]
+    table = b"".join(RANGE.pack(*entry) for entry in ranges)
+    header = HEADER.pack(
+        MAGIC,
+        VERSION,
+        len(data),
+        zlib.crc32(content),
+        len(ranges),
+        len(rest),
+        zlib.crc32(rest),
+        0,
+    )[:-4]
+    header += zlib.crc32(header + table).to_bytes(4, "little")
+    return b"".join([header, table, rest, *bits])
+
+
+def _find_ranges(data):
+    """Finds the stretches of ±1: sorted (offset, length, weights per byte)."""
+    free = np.ones(len(data), bool)
+    found = []
+    # INT8 first: its bytes 0x01 and 0xFF need the fewest bits per byte.
+    for per_byte, rows in BYTE_TABLES.items():
+        is_pair = np.zeros(256, bool)
+        is_pair[rows] = True
+        for start, stop in _runs(is_pair[data] & free):
+            if _deflates_better(data[start:stop], per_byte):
+                continue
+            found.append((start, stop - start, per_byte))
+            free[start:stop] = False
+    found.sort(key=lambda entry: -entry[1])
+    return sorted(found[:MAX_RANGES])
+
+
+def _runs(mask):
+    """The (start, stop) of each long run of True."""
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
+    starts, stops = edges[::2], edges[1::2]
+    long = stops - starts >= SHORTEST
+    return zip(starts[long].tolist(), stops[long].tolist())
+
+
+def _deflates_better(stretch, per_byte):
+    """Whether the stretch repeats itself, as all equal weights do."""
+    sample = stretch[: 1 << 16]
+    return 8 * len(zlib.compress(sample.tobytes(), 1)) < len(sample) * per_byte
+
+
+def _sign_bits(stretch, per_byte):
+    """The signs, first weight in the lowest bit; a set bit is +1."""
+    width = 8 // per_byte
+    shifts = np.arange(per_byte, dtype=np.uint8) * width
+    # +1 is 0…01 and -1 is 1…11: the second bit tells them apart.
+    negative = (stretch[:, None] >> shifts + 1) & 1
+    return np.packbits(negative.reshape(-1) == 0, bitorder="little").tobytes()

@@ -1,0 +1,1 @@
+"""One file per language that expands a container. See `docs/container.md`."""

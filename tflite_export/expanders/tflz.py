@@ -1,0 +1,119 @@
+"""Expands a shrunk TFLite file. Needs only NumPy. See `docs/container.md`."""
+
+import io
+import struct
+import zlib
+
+import numpy as np
+
+MAGIC, VERSION = b"TFLZ", 1
+# Magic, version, size and CRC-32 of the expanded file, number of ranges, size
+# and CRC-32 of the deflated rest, CRC-32 of all of these and the ranges.
+HEADER = struct.Struct("<4sIIIIIII")
+RANGE = struct.Struct("<III")  # Offset, length, weights per byte.
+MAX_RANGES, CHUNK = 16_384, 1 << 14
+
+
+def _byte_table(per_byte):
+    """For each byte of sign bits, the bytes of the file that it stands for."""
+    width = 8 // per_byte
+    bits = np.arange(256)[:, None] >> np.arange(8) & 1
+    codes = np.where(bits, 1, (1 << width) - 1)  # +1 and -1 in `width` bits.
+    codes = codes.reshape(256, width, per_byte) << np.arange(0, 8, width)
+    return codes.sum(axis=2).astype(np.uint8)
+
+
+BYTE_TABLES = {per_byte: _byte_table(per_byte) for per_byte in (1, 2, 4)}
+
+
+class ContainerError(ValueError):
+    """The content is not a whole and undamaged container."""
+
+
+def expand(source, limit: int = 1 << 30) -> bytes:
+    """Returns the file that was shrunk, byte for byte.
+
+    Args:
+        source: The container as bytes, or a binary stream to read it from.
+        limit: The largest expanded size to accept, in bytes.
+
+    Raises:
+        ContainerError: If the container is damaged, truncated, of an unknown
+            version, or if it expands to more than `limit` bytes.
+    """
+    stream = source if hasattr(source, "read") else io.BytesIO(source)
+    header = _read(stream, HEADER.size)
+    magic, version, size, crc, count, *rest, table_crc = HEADER.unpack(header)
+    _require((magic, version) == (MAGIC, VERSION), "not 'TFLZ', version 1")
+    _require(count <= MAX_RANGES, f"it lists {count} ranges")
+    table = _read(stream, count * RANGE.size)
+    _require(zlib.crc32(header[:-4] + table) == table_crc, "wrong header CRC")
+    _require(size <= limit, f"it expands to {size} bytes, over {limit}")
+    ranges, gaps = list(RANGE.iter_unpack(table)), []
+    end, missing, whole = 0, size, HEADER.size + len(table) + rest[0]
+    for offset, length, per_byte in ranges:
+        _require(per_byte in BYTE_TABLES, f"unknown encoding {per_byte}")
+        _require(end <= offset < offset + length <= size, "wrong ranges")
+        gaps.append((end, offset))
+        end, missing = offset + length, missing - length
+        whole += (length * per_byte + 7) // 8
+    gaps.append((end, size + 1))  # To notice if the rest is too long.
+    # Deflate makes nothing more than 1032 times smaller.
+    _require(missing <= 1032 * rest[0], "its size is impossible")
+    is_whole = stream is source or len(source) == whole
+    _require(is_whole, f"it should have {whole} bytes")
+
+    output = io.BytesIO(bytes(size))  # Its `getvalue` makes no copy.
+    try:
+        _inflate(stream, output, gaps, missing, *rest)
+    except zlib.error as error:
+        raise ContainerError(f"Damaged container: {error}") from error
+    for offset, length, per_byte in ranges:
+        output.seek(offset)
+        _expand_range(stream, output, length, per_byte)
+    _require(not stream.read(1), "bytes follow its end")
+    _require(zlib.crc32(output.getbuffer()) == crc, "wrong CRC")
+    return output.getvalue()
+
+
+def _inflate(stream, output, gaps, missing, unread, crc):
+    """Inflates the rest of the file into the gaps between the ranges."""
+    inflater, seen = zlib.decompressobj(), 0
+    for start, stop in gaps:
+        output.seek(start)
+        while output.tell() < stop and not inflater.eof:
+            chunk = inflater.unconsumed_tail
+            if not chunk:
+                chunk = _read(stream, min(CHUNK, unread))
+                unread -= len(chunk)
+                seen = zlib.crc32(chunk, seen)
+            data = inflater.decompress(chunk, min(CHUNK, stop - output.tell()))
+            _require(chunk or data, "its deflated rest ends too early")
+            missing -= output.write(data)
+    whole = missing == unread == len(inflater.unused_data) == 0
+    _require(whole and seen == crc, "its deflated rest is damaged")
+
+
+def _expand_range(stream, output, length, per_byte):
+    """Expands sign bits to weights of ±1."""
+    rows = BYTE_TABLES[per_byte]
+    while length > 0:
+        bits = _read(stream, min(CHUNK, -(-length // rows.shape[1])))
+        weights = rows.take(np.frombuffer(bits, np.uint8), axis=0).reshape(-1)
+        output.write(weights[:length])
+        unused = max(len(weights) - length, 0) * per_byte
+        _require(bits[-1] >> 8 - unused == 0, "unused bits are set")
+        length -= len(weights)
+
+
+def _read(stream, count):
+    content = b""
+    while len(content) < count and (part := stream.read(count - len(content))):
+        content += part
+    _require(len(content) == count, "it is truncated")
+    return content
+
+
+def _require(condition, problem):
+    if not condition:
+        raise ContainerError(f"Damaged container: {problem}")

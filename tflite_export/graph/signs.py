@@ -1,0 +1,94 @@
+"""Sign activations in a graph: where they are, and where they lead."""
+
+import numpy as np
+
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.graph.convolution import has_fixed_size, is_grouped
+from tflite_export.graph.weights import WEIGHTED_OPERATORS, data_input
+
+__all__ = ["can_encode", "comes_from_sign", "reaches_sign", "sign_argument"]
+
+# Operators that move their inputs to other places, or pad them with zeros.
+MOVES = (
+    "EXPAND_DIMS",
+    "MAX_POOL_2D",
+    "PAD",
+    "RESHAPE",
+    "SPACE_TO_BATCH_ND",
+    "SQUEEZE",
+    "TRANSPOSE",
+)
+
+
+def sign_argument(model: FlatModel, subgraph, tensor: int) -> int | None:
+    """x if the tensor is sign(x) with sign(0) = +1, else `None`.
+
+    The pattern is SELECT_V2(EQUAL(x, 0), 1, SIGN(x)): `keras_lab.freeze` writes
+    the sign so.
+    """
+    select = model.producer(subgraph, tensor)
+    if select is None or model.operator_name(select) != "SELECT_V2":
+        return None
+    condition, one, other = inputs_of(select)
+    equal = model.producer(subgraph, condition)
+    sign = model.producer(subgraph, other)
+    if equal is None or model.operator_name(equal) != "EQUAL":
+        return None
+    if sign is None or model.operator_name(sign) != "SIGN":
+        return None
+    x, zero = inputs_of(equal)
+    for index, expected in ((zero, 0), (one, 1)):
+        value = model.constant(subgraph.tensors[index])
+        if value is None or not np.all(value == expected):
+            return None
+    return x if inputs_of(sign) == [x] else None
+
+
+def comes_from_sign(model: FlatModel, subgraph, tensor: int) -> bool:
+    """Whether a tensor holds signs, perhaps moved or padded."""
+    for _ in subgraph.operators:
+        if sign_argument(model, subgraph, tensor) is not None:
+            return True
+        operator = model.producer(subgraph, tensor)
+        if operator is None or model.operator_name(operator) not in MOVES:
+            return False
+        tensor = inputs_of(operator)[0]
+    return False
+
+
+def reaches_sign(model: FlatModel, subgraph, tensor: int) -> bool:
+    """Whether a SIGN depends on a tensor with no other weights in between."""
+    seen, open_ = set(), [tensor]
+    while open_:
+        for operator in model.consumers(subgraph, open_.pop()):
+            name = model.operator_name(operator)
+            if name == "SIGN" or (
+                name == "WHILE" and _takes_signs(model, operator)
+            ):
+                return True
+            if name not in WEIGHTED_OPERATORS and id(operator) not in seen:
+                seen.add(id(operator))
+                open_ += operator.outputs.tolist()
+    return False
+
+
+def _takes_signs(model, loop):
+    body = model.subgraphs[loop.builtinOptions.bodySubgraphIndex]
+    return any(model.operator_name(part) == "SIGN" for part in body.operators)
+
+
+def can_encode(model: FlatModel, subgraph, operator) -> bool:
+    """Whether `sign_inputs` can encode the data of an operator as {0, 1}.
+
+    The data must be signs, and the sums over the weights must be known.
+    """
+    name = model.operator_name(operator)
+    data = inputs_of(operator)[data_input(name)]
+    if sign_argument(model, subgraph, data) is None:
+        return False
+    if name == "FULLY_CONNECTED":
+        return True
+    if name not in ("CONV_2D", "DEPTHWISE_CONV_2D"):
+        return False
+    grouped = is_grouped(model, subgraph, operator)
+    return has_fixed_size(subgraph, operator) and not grouped

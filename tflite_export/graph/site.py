@@ -1,0 +1,131 @@
+"""A binary weight with its surroundings: what a transformation works on."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.formats import Format, Storage
+from tflite_export.graph.convolution import is_grouped
+from tflite_export.graph.signs import (
+    can_encode,
+    comes_from_sign,
+    reaches_sign,
+)
+from tflite_export.graph.unpacker import Unpacker
+from tflite_export.graph.weights import (
+    BinaryConstant,
+    data_input,
+    weighted_users,
+)
+
+__all__ = ["Site"]
+
+# Operators whose int8 kernel takes weights that other operators compute.
+UNPACKED_INT8 = ("FULLY_CONNECTED", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+# Operators whose int8 kernel takes constant weights.
+CONSTANT_INT8 = (*UNPACKED_INT8, "CONV_2D")
+
+
+@dataclasses.dataclass(eq=False)
+class Site:
+    """A binary weight, the operators that use it, and the format to write.
+
+    The plan asks each transformation whether it applies to the site; its
+    answer depends on the model as it was found. Running the plan changes the
+    model, and the attributes from `stored` on record what became of the weight.
+
+    Attributes:
+        model: The model.
+        constant: The weight as it was found.
+        format: The format to write.
+        unpacker: Writes the operators that unpack weights. All sites of a
+            model share it.
+        users: The operators whose weight it is.
+        stored: The weight in the form that the file gets: its axes may be in
+            another order, its scales others.
+        place: The subgraph and the number of the tensor with the signs.
+        storage: How the signs are stored.
+        int8: Whether the users compute in int8, else in float32.
+    """
+
+    model: FlatModel
+    constant: BinaryConstant
+    format: Format
+    unpacker: Unpacker
+    users: list = dataclasses.field(init=False)
+    stored: BinaryConstant = dataclasses.field(init=False)
+    place: tuple = dataclasses.field(init=False)
+    storage: Storage = Storage.FLOAT32
+    int8: bool = False
+
+    def __post_init__(self):
+        constant = self.constant
+        self.users = weighted_users(self.model, self.subgraph, constant.tensor)
+        self.stored = constant
+        self.place = constant.subgraph, constant.tensor
+
+    @property
+    def subgraph(self):
+        return self.model.subgraphs[self.constant.subgraph]
+
+    def every_user(self, question: Callable, *arguments) -> bool:
+        """Whether `question(model, subgraph, user, ...)` is true for all."""
+        return all(
+            question(self.model, self.subgraph, user, *arguments)
+            for user in self.users
+        )
+
+    @functools.cached_property
+    def why_not_int8(self) -> str:
+        """Why the users cannot compute in int8; empty if they can."""
+        if self.format.is_exact:
+            return "the format computes in float32"
+        names = {self.model.operator_name(user) for user in self.users}
+        kernels = UNPACKED_INT8 if self.format.is_packed else CONSTANT_INT8
+        if not names <= set(kernels):
+            return "no int8 kernel for these weights"
+        if any(is_grouped(self.model, self.subgraph, u) for u in self.users):
+            return "no int8 kernel for groups"
+        signs = self._sign_inputs
+        if any(signs):
+            if not all(signs):
+                return "only some of its inputs are signs"
+            if not self.every_user(can_encode):
+                return "sign inputs, exact only in float here"
+            return ""
+        return "signs are taken of its outputs" if self._feeds_sign else ""
+
+    @property
+    def has_sign_inputs(self) -> bool:
+        """Whether the inputs of all users are signs."""
+        return all(self._sign_inputs)
+
+    @property
+    def is_near_signs(self) -> bool:
+        """Whether inputs are signs, or signs are taken of outputs.
+
+        Then a rounding error may become a wrong sign.
+        """
+        return any(self._sign_inputs) or self._feeds_sign
+
+    def replace_weights(self, tensor: int) -> None:
+        """Lets the operators that read the constant read another tensor."""
+        for operator in self.subgraph.operators:
+            operator.inputs[operator.inputs == self.constant.tensor] = tensor
+
+    @functools.cached_property
+    def _sign_inputs(self):
+        found = []
+        for user in self.users:
+            position = data_input(self.model.operator_name(user))
+            data = inputs_of(user)[position]
+            found.append(comes_from_sign(self.model, self.subgraph, data))
+        return found
+
+    @functools.cached_property
+    def _feeds_sign(self):
+        return any(
+            reaches_sign(self.model, self.subgraph, int(user.outputs[0]))
+            for user in self.users
+        )

@@ -1,0 +1,140 @@
+"""Weights in a TFLite graph: which operators have them, and in which order."""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+
+__all__ = [
+    "WEIGHTED_OPERATORS",
+    "BinaryConstant",
+    "Kernel",
+    "data_input",
+    "weight_uses",
+    "weighted_users",
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedOperator:
+    """The layout of an operator's weights.
+
+    Attributes:
+        axis: The axis of output channels.
+        to_keras: The axes of the weights in the order of the Keras kernel.
+        data: Which input of the operator is the data.
+    """
+
+    axis: int
+    to_keras: tuple
+    data: int = 0
+
+
+WEIGHTS_INPUT = 1
+WEIGHTED_OPERATORS = {
+    "FULLY_CONNECTED": WeightedOperator(0, (1, 0)),
+    "CONV_2D": WeightedOperator(0, (1, 2, 3, 0)),
+    "DEPTHWISE_CONV_2D": WeightedOperator(3, (0, 1, 2, 3)),
+    "TRANSPOSE_CONV": WeightedOperator(0, (1, 2, 0, 3), data=2),
+    "CONV_3D": WeightedOperator(4, (0, 1, 2, 3, 4)),
+    "BATCH_MATMUL": WeightedOperator(-1, (0, 1)),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """A trained binary kernel as Keras has it.
+
+    Attributes:
+        path: Its path in the model, unique there.
+        signs: int8 array of ±1 in the shape of the kernel.
+        alpha: float32 array with one α or several.
+        first_channel: For a part of a kernel, the channel at which it begins.
+    """
+
+    path: str
+    signs: np.ndarray
+    alpha: np.ndarray
+    first_channel: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class BinaryConstant:
+    """A constant tensor of the file that equals scales · signs.
+
+    Attributes:
+        subgraph: The number of its subgraph.
+        tensor: Its number in the subgraph.
+        operator: The name of the operator whose weights it is.
+        axis: The axis of output channels.
+        to_keras: The axes of `signs` in the order of the Keras kernel.
+        shape: The shape that the weights have, or would have, in Keras.
+        signs: int8 array of ±1 in the shape of the tensor.
+        scales: float32 array with one scale s ≥ 0 per output channel.
+        flipped: The channels whose signs are opposite to those of the kernel,
+            because a batch norm with a negative γ was folded into them.
+        kernel: The trained kernel, or `None` for a model of another origin.
+        path: The path of the kernel, or the name of the tensor.
+        twins: Equal kernels of other layers, which the converter stores once.
+    """
+
+    subgraph: int
+    tensor: int
+    operator: str
+    axis: int
+    to_keras: tuple
+    shape: tuple
+    signs: np.ndarray
+    scales: np.ndarray
+    flipped: np.ndarray
+    kernel: Kernel | None
+    path: str
+    twins: tuple = ()
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all channels have the same scale."""
+        return bool(np.all(self.scales == self.scales[0]))
+
+    def with_channels_first(self) -> "BinaryConstant":
+        """The same constant with the axis of channels moved to the front."""
+        order = [self.axis, *np.delete(np.arange(self.signs.ndim), self.axis)]
+        return dataclasses.replace(
+            self,
+            axis=0,
+            signs=self.signs.transpose(order),
+            to_keras=tuple(order.index(axis) for axis in self.to_keras),
+        )
+
+
+def data_input(name: str) -> int:
+    """Which input of a weighted operator is the data."""
+    return WEIGHTED_OPERATORS[name].data
+
+
+def weight_uses(model: FlatModel) -> Iterator[tuple]:
+    """Yields each use of weights: (subgraph, tensor), and the operator.
+
+    A tensor that several operators use occurs several times.
+    """
+    for number, subgraph in enumerate(model.subgraphs):
+        for operator in subgraph.operators:
+            inputs = inputs_of(operator)
+            if (
+                model.operator_name(operator) in WEIGHTED_OPERATORS
+                and len(inputs) > WEIGHTS_INPUT
+                and inputs[WEIGHTS_INPUT] >= 0
+            ):
+                yield (number, inputs[WEIGHTS_INPUT]), operator
+
+
+def weighted_users(model: FlatModel, subgraph, tensor: int) -> list:
+    """The operators whose weights a tensor is."""
+    return [
+        operator
+        for operator in model.consumers(subgraph, tensor)
+        if model.operator_name(operator) in WEIGHTED_OPERATORS
+        and inputs_of(operator)[WEIGHTS_INPUT] == tensor
+    ]
