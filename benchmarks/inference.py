@@ -1,7 +1,5 @@
 """The time of an inference in each of our formats, relative to `"float"`.
 
-    python -m benchmarks.inference
-
 The networks are the paper's MNIST network, an LSTM of 512 cells over 32 steps
 of 512 inputs, and three convolutions of the CIFAR-10 network. Everything runs
 in the stock interpreter with XNNPACK at batch size 1, with one and with two
@@ -11,11 +9,10 @@ come from processes that hold one model only.
 """
 
 import statistics
-import sys
 import tempfile
 import time
 
-from benchmarks import harness, networks
+from benchmarks import networks
 from benchmarks.interpreter import measure_alone, measure_turns
 from benchmarks.worker import Worker, forget_peak, memory
 
@@ -40,26 +37,19 @@ NETWORKS = {
 }
 
 
-def export(network, format, path):
-    """Writes a file and measures that; runs in a worker."""
-    import keras_lab
-    from benchmarks.peers import keras_lab as ours
-    from tflite_export import export_tflite
-
-    keras_lab.config.keep_memory()
-    model, _ = ours.make(NETWORKS[network], "lab")
-    forget_peak()
-    before, start = memory().resident, time.perf_counter()
-    report = export_tflite(model, path, format)
-    return {
-        "file_bytes": report.file_bytes,
-        "export_seconds": time.perf_counter() - start,
-        "export_memory_bytes": memory().peak - before,
-        "max_error": report.agreement.max_error,
-    }
+OPTIONS = {
+    "processes": 5,
+    "seconds_per_process": 2.0,
+    "networks": list(NETWORKS),
+}
+QUICK = {"processes": 1, "seconds_per_process": 0.1, "networks": ["conv128"]}
 
 
-def measure(cell, arguments, _):
+def cells(options):
+    return [{"network": network} for network in options.networks]
+
+
+def measure(cell, options, _):
     """Returns a row per format and number of threads."""
     costs = []
     with tempfile.TemporaryDirectory() as folder:
@@ -68,12 +58,12 @@ def measure(cell, arguments, _):
             with Worker("benchmarks.inference") as worker:
                 task = {**cell, "format": format, "path": path}
                 cost = worker.call("export", **task)
-            alone = measure_alone(path, arguments.processes)
+            alone = measure_alone(path, options.processes)
             cost["load_milliseconds"] = 1000 * min(alone["load_seconds"])
             cost["memory_bytes"] = max(alone["memory_bytes"])
             costs.append({"format": format, **cost})
         seconds = measure_turns(
-            paths, arguments.processes, arguments.seconds_per_process
+            paths, options.processes, options.seconds_per_process
         )
     rows = []
     for threads in seconds[0]:
@@ -92,17 +82,20 @@ def measure(cell, arguments, _):
     return rows
 
 
-def cells(arguments):
-    return [{"network": network} for network in arguments.networks]
+def export(network, format, path):
+    """Writes a file and measures that; runs in a worker."""
+    import keras_lab
+    from benchmarks.peers import keras_lab as ours
+    from tflite_export import export_tflite
 
-
-OPTIONS = {
-    "processes": 5,
-    "seconds_per_process": 2.0,
-    "networks": list(NETWORKS),
-}
-BENCHMARK = harness.Benchmark("inference", __doc__, OPTIONS, cells, measure)
-
-
-if __name__ == "__main__":
-    sys.exit(BENCHMARK.main())
+    keras_lab.config.keep_memory()
+    model, _ = ours.make(NETWORKS[network], "lab")
+    forget_peak()
+    before, start = memory().resident, time.perf_counter()
+    report = export_tflite(model, path, format)
+    return {
+        "file_bytes": report.file_bytes,
+        "export_seconds": time.perf_counter() - start,
+        "export_memory_bytes": memory().peak - before,
+        "max_error": report.agreement.max_error,
+    }

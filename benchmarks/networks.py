@@ -6,9 +6,8 @@ builds it from its own layers:
     [["Input", {"shape": [784]}], ["Dense", {"units": 2048, …}], …]
 """
 
-__all__ = ["NETWORKS", "SEED", "build", "dense_block", "describe"]
-
 SEED = 1
+NONE = {}
 CHARACTERS = 87
 STEPS = 100
 KERNELS = ("Dense", "Conv2D", "LSTM")
@@ -67,7 +66,7 @@ def describe(name: str, width: int | None = None) -> list:
     return function(width or default)
 
 
-def build(description, keras, layers=None, kernel=None, inputs=None, norm=None):
+def build(description, keras, layers=NONE, kernel=NONE, inputs=NONE, norm=NONE):
     """Returns a model of the layers in a list.
 
     Args:
@@ -80,17 +79,15 @@ def build(description, keras, layers=None, kernel=None, inputs=None, norm=None):
             activations are binary, and the network has no ReLU.
         norm: Additional arguments of batch norm.
     """
-    model, first = keras.Sequential(), True
-    for name, options in description:
-        if name == "Input":
-            model.add(keras.Input(options["shape"]))
-            continue
+    (_, shape), *rest = description
+    model, first = keras.Sequential([keras.Input(**shape)]), True
+    for name, options in rest:
         if name == "ReLU" and inputs:
             continue
-        more = (norm or {}) if name == "BatchNormalization" else {}
+        more = norm if name == "BatchNormalization" else {}
         if name in KERNELS:
-            more = {**(kernel or {}), **((not first and inputs) or {})}
+            more = kernel if first else {**kernel, **inputs}
             first = False
-        layer = (layers or {}).get(name) or getattr(keras.layers, name)
+        layer = layers.get(name) or getattr(keras.layers, name)
         model.add(layer(**options, **more))
     return model

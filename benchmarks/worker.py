@@ -20,12 +20,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-import typing
+import types
 from pathlib import Path
 
-__all__ = ["Cannot", "Memory", "Worker", "forget_peak", "memory"]
-
 ROOT = Path(__file__).resolve().parent.parent
+# Their versions are kept with the results.
+PACKAGES = (
+    *("keras_lab", "keras", "tensorflow", "numpy", "ai-edge-litert"),
+    *("ai-edge-quantizer", "larq", "larq-compute-engine", "tf_keras"),
+    "tensorflow-model-optimization",
+)
 
 
 class Cannot(Exception):
@@ -37,10 +41,6 @@ class Cannot(Exception):
     """
 
     def __init__(self, words, detail=""):
-        if len(words.split()) != 3:
-            raise ValueError(
-                f"`words` must be three words. Received: {words!r}"
-            )
         super().__init__(words)
         self.words, self.detail = words, detail
 
@@ -58,8 +58,8 @@ class Worker:
 
     Example:
 
-    >>> with Worker("benchmarks.interpreter") as worker:
-    ...     worker.call("alone", path="digits.tflite", threads=1)
+    >>> with Worker("benchmarks.growth") as worker:
+    ...     worker.call("run", task="lab", weights=10**6, rounds=21)
     """
 
     def __init__(self, module, python=sys.executable, variables=None):
@@ -122,15 +122,12 @@ def serve(name):
     """Answers calls of a module's functions until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    module = importlib.import_module(name)
+    functions = {"versions": versions}
+    functions |= vars(importlib.import_module(name))
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            if request["call"] == "versions":
-                result = versions(module.PACKAGES)
-            else:
-                function = getattr(module, request["call"])
-                result = function(**request["arguments"])
+            result = functions[request["call"]](**request["arguments"])
             answer = {"result": result}
         except Cannot as error:
             answer = {"error": {"words": error.words, "detail": error.detail}}
@@ -141,10 +138,10 @@ def serve(name):
         answers.flush()
 
 
-def versions(packages):
-    """Returns the versions of those packages that are installed."""
+def versions():
+    """Returns the versions of those `PACKAGES` that are installed."""
     found = {}
-    for name in packages:
+    for name in PACKAGES:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
@@ -152,27 +149,18 @@ def versions(packages):
     return found
 
 
-class Memory(typing.NamedTuple):
-    """The memory of a process in bytes.
+def memory():
+    """Returns the memory of this process in bytes, on Linux.
 
     `private` are the pages that are not pages of a file, `resident` all pages,
-    and `peak` is the largest `resident` so far.
-    """
-
-    private: int
-    resident: int
-    peak: int
-
-
-def memory() -> Memory:
-    """Returns the memory of this process, on Linux.
-
-    Not by psutil: it has no peak that can be reset.
+    and `peak` is the largest `resident` so far. Not by psutil: it has no peak
+    that can be reset.
     """
     lines = Path("/proc/self/status").read_text().splitlines()
     pairs = (line.split(":") for line in lines if line.endswith(" kB"))
     size = {name: 1024 * int(value.split()[0]) for name, value in pairs}
-    return Memory(size["RssAnon"], size["VmRSS"], size["VmHWM"])
+    names = {"private": "RssAnon", "resident": "VmRSS", "peak": "VmHWM"}
+    return types.SimpleNamespace(**{k: size[v] for k, v in names.items()})
 
 
 def forget_peak() -> None:

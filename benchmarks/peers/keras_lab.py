@@ -11,7 +11,6 @@ import tflite_export
 from benchmarks import networks
 from benchmarks.peers import shared
 
-PACKAGES = ("keras_lab", "keras", "tensorflow", "numpy", "ai-edge-litert")
 LAYERS = {
     "Dense": keras_lab.BinaryDense,
     "Conv2D": keras_lab.BinaryConv2D,
@@ -24,9 +23,6 @@ QUANTIZERS = {
     "binary_connect": ("binary_connect", None),
     "lab2": ("lab", "sign"),
 }
-FORMATS = ("packed", "packed_float", "fast", "float")
-# The weights that TensorFlow's converter offers.
-TFLITE = {"float32": None, "float16": "float16", "int8": "int8"}
 # How many images batch norm is measured on again.
 CALIBRATION = 5000
 
@@ -128,28 +124,20 @@ def count(network, width):
     }
 
 
-def export(network, width, folder):
-    """Writes our four formats of a network of the paper."""
+def export(format, path, network, width):
+    """Writes a network of the paper in one of our formats.
+
+    If the format's name starts with "tflite_", the file is what TensorFlow's
+    converter makes of the float network.
+    """
+    if format.startswith("tflite_"):
+        model, _ = make(networks.describe(network, width), "keras")
+        weights = format.removeprefix("tflite_")
+        content = shared.to_tflite(shared.as_if_trained(model), weights)
+        Path(path).write_bytes(content)
+        return {}
     model = shared.as_if_trained(paper_network(network, width))
-    rows = {}
-    for format in FORMATS:
-        path, start = Path(folder) / f"{format}.tflite", time.perf_counter()
-        report = tflite_export.export_tflite(model, path, format)
-        rows[format] = {
-            "path": str(path),
-            "export_seconds": time.perf_counter() - start,
-            "max_error": report.agreement.max_error,
-        }
-    return rows
-
-
-def export_tflite_formats(network, folder):
-    """Writes what TensorFlow's converter makes of the float network."""
-    model, _ = make(network, "keras")
-    shared.as_if_trained(model)
-    rows = {}
-    for format, weights in TFLITE.items():
-        path = Path(folder) / f"tflite_{format}.tflite"
-        path.write_bytes(shared.to_tflite(model, weights))
-        rows[f"tflite_{format}"] = {"path": str(path)}
-    return rows
+    start = time.perf_counter()
+    report = tflite_export.export_tflite(model, path, format)
+    seconds = time.perf_counter() - start
+    return {"export_seconds": seconds, "max_error": report.agreement.max_error}

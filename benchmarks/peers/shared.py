@@ -131,11 +131,11 @@ def load(path):
     return data
 
 
-def to_tflite(model, weights=None, batch=1):
+def to_tflite(model, weights="float32", batch=1):
     """Returns the file that TensorFlow's converter makes of a model.
 
-    `weights` is `"float16"`, `"int8"` for dynamic range, or `None` for float32.
-    The batch size is fixed, because a loop over time needs that.
+    `weights` is `"float32"`, `"float16"`, or `"int8"` for dynamic range. The
+    batch size is fixed, because a loop over time needs that.
     """
     import tensorflow as tf
 
@@ -146,7 +146,7 @@ def to_tflite(model, weights=None, batch=1):
     function = serve.get_concrete_function()
     # Without an object that owns them, the variables become constants.
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function])
-    if weights:
+    if weights != "float32":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if weights == "float16":
         converter.target_spec.supported_types = [tf.float16]
