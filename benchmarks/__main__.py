@@ -55,17 +55,20 @@ def run_part(name, arguments) -> bool:
         print(f"{name}: finished before")
         return True
     print(f"{name}:", flush=True)
-    # Its own process: TensorFlow's memory must not be that of another part.
-    process = multiprocessing.get_context("spawn").Process(
-        target=harness.run, args=(name, output, arguments.quick)
-    )
-    process.start()
-    process.join()
-    if process.exitcode:
+    if not run_in_process(name, output, arguments.quick):
         print(f"{name}: failed", file=sys.stderr)
         return False
     output.replace(path)
     return True
+
+
+def run_in_process(*arguments) -> bool:
+    """Runs a part in its own process, with its own TensorFlow."""
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=harness.run, args=arguments)
+    process.start()
+    process.join()
+    return process.exitcode == 0
 
 
 def run(arguments) -> int:

@@ -1,11 +1,11 @@
 """What every benchmark shares: timing in turns, and results as JSON files.
 
-A benchmark is a module with four names:
+A benchmark is a module with these names:
 
 - `OPTIONS`: the settings with their defaults. The JSON file has them too.
 - `QUICK`: other settings, for a smoke test.
 - `cells(options)` returns what to measure, as dicts of the values that the
-  rows of a cell share.
+  rows of a cell share. Without it there is one cell.
 - `measure(cell, options, journal)` returns the rows of a cell.
 """
 
@@ -145,7 +145,8 @@ def measure(name, benchmark, path, changes):
     chosen = benchmark.OPTIONS | changes
     options = types.SimpleNamespace(**chosen)
     journal = Journal(path, name, {"seed": SEED, **chosen})
-    for cell in filter(journal.misses, benchmark.cells(options)):
+    cells = benchmark.cells(options) if hasattr(benchmark, "cells") else [{}]
+    for cell in filter(journal.misses, cells):
         print(cell or name, flush=True)
         try:
             rows = benchmark.measure(cell, options, journal)

@@ -35,13 +35,8 @@ NETWORKS = {
     "conv256": conv(256, 16),
     "conv512": conv(512, 8),
 }
-
-
-OPTIONS = {
-    "processes": 5,
-    "seconds_per_process": 2.0,
-    "networks": list(NETWORKS),
-}
+ALL = list(NETWORKS)
+OPTIONS = {"processes": 5, "seconds_per_process": 2.0, "networks": ALL}
 QUICK = {"processes": 1, "seconds_per_process": 0.1, "networks": ["conv128"]}
 
 
@@ -65,21 +60,20 @@ def measure(cell, options, _):
         seconds = measure_turns(
             paths, options.processes, options.seconds_per_process
         )
-    rows = []
-    for threads in seconds[0]:
-        for cost, times in zip(costs, seconds):
-            pairs = zip(times[threads], seconds[0][threads])
-            ratios = [ours / float for ours, float in pairs]
-            rows.append(
-                {
-                    **cost,
-                    "threads": int(threads),
-                    "ratio": statistics.median(ratios),
-                    "ratios": ratios,
-                    "milliseconds": 1000 * min(times[threads]),
-                }
-            )
-    return rows
+    return [
+        {**cost, "threads": int(threads), **compare(times, seconds[0][threads])}
+        for cost, found in zip(costs, seconds)
+        for threads, times in found.items()
+    ]
+
+
+def compare(times, baseline):
+    ratios = [ours / float for ours, float in zip(times, baseline)]
+    return {
+        "ratio": statistics.median(ratios),
+        "ratios": ratios,
+        "milliseconds": 1000 * min(times),
+    }
 
 
 def export(network, format, path):

@@ -80,10 +80,7 @@ def alone(peer, path):
     """Returns load time and memory of one model, and its output.
 
     The output is the difference of two examples' outputs, so that biases do not
-    hide what the weights do.
-
-    Raises:
-        Cannot: If the output is not finite.
+    hide what the weights do. Raises `Cannot` if it is not finite.
     """
     load = RUNTIMES[peer]()
     before = memory()

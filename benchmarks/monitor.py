@@ -20,10 +20,6 @@ QUICK = {"rounds": 2, "steps_per_round": 1, "width": 8}
 STEPS_PER_EPOCH = 500
 
 
-def cells(_):
-    return [{}]
-
-
 def measure(_, options, journal):
     keras_lab.config.keep_memory()
     layers = networks.describe("mnist", options.width)

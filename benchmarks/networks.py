@@ -69,15 +69,10 @@ def describe(name: str, width: int | None = None) -> list:
 def build(description, keras, layers=NONE, kernel=NONE, inputs=NONE, norm=NONE):
     """Returns a model of the layers in a list.
 
-    Args:
-        description: What `describe` returns.
-        keras: The module, Keras 3 or `tf_keras`.
-        layers: The layers with kernels, by their names in Keras. Those that
-            are missing come from `keras`.
-        kernel: Additional arguments of the layers with kernels.
-        inputs: The same for all but the first of them. If there are any,
-            activations are binary, and the network has no ReLU.
-        norm: Additional arguments of batch norm.
+    `keras` is Keras 3 or `tf_keras`. `layers` replaces some of its layers.
+    `kernel` has additional arguments of the layers with kernels, `inputs` those
+    of all but the first of them, and `norm` those of batch norm. With `inputs`,
+    activations are binary, and the network has no ReLU.
     """
     (_, shape), *rest = description
     model, first = keras.Sequential([keras.Input(**shape)]), True

@@ -17,14 +17,9 @@ from benchmarks.peers import environments
 OPTIONS = {"epochs": 10, "seeds": [1, 2, 3], "width": 512, "images": None}
 QUICK = {"epochs": 1, "seeds": [1, 2], "width": 32, "images": 1000}
 METHODS = {
-    "lab": "keras_lab",
-    "bwn": "keras_lab",
-    "binary_connect": "keras_lab",
-    "lab2": "keras_lab",
-    "larq_weights": "larq",
-    "larq": "larq",
-    "clusters": "tfmot",
-    "keras": "keras_lab",
+    "keras_lab": ("lab", "bwn", "binary_connect", "lab2", "keras"),
+    "larq": ("larq_weights", "larq"),
+    "tfmot": ("clusters",),
 }
 BATCH = 100
 # Half as large if inputs are binary, as in the paper.
@@ -35,10 +30,10 @@ DECAY_AFTER = (5, 8)
 def learning_rates(method, epochs):
     """Returns the learning rate of each epoch."""
     rate = RATE / 2 if method in BINARY_INPUTS else RATE
-    decays = [
-        sum(n > last for last in DECAY_AFTER) for n in range(1, epochs + 1)
+    return [
+        rate * 0.1 ** sum(epoch > last for last in DECAY_AFTER)
+        for epoch in range(1, epochs + 1)
     ]
-    return [rate * 0.1**times for times in decays]
 
 
 def write_data(path, images):
@@ -56,7 +51,8 @@ def cells(options):
     return [
         {"method": method, "seed": seed, "peer": peer}
         for seed in options.seeds
-        for method, peer in METHODS.items()
+        for peer, methods in METHODS.items()
+        for method in methods
     ]
 
 

@@ -120,11 +120,7 @@ def runtime(format):
 
 
 def check_outputs(quantized, source):
-    """Returns the cosine of two outputs.
-
-    Raises:
-        Cannot: If they have nothing to do with each other.
-    """
+    """Returns the cosine of two outputs. Raises `Cannot` if it is small."""
     lengths = np.linalg.norm(quantized) * np.linalg.norm(source)
     cosine = float(np.dot(quantized, source) / lengths) if lengths else 0.0
     if cosine < LEAST_COSINE:

@@ -86,10 +86,6 @@ class Network:
         return tf.function(function, jit_compile=self.jit_compile)
 
 
-def cells(_):
-    return [{}]
-
-
 def measure(_, options, journal):
     keras_lab.config.keep_memory()
     keys = [(name, xla) for name in LAYERS for xla in (False, True)]

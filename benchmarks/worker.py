@@ -6,7 +6,7 @@ A worker reads calls of a module's functions from its standard input and writes
 results to its standard output, one JSON object per line:
 
     {"call": "double", "arguments": {"x": 3}}    {"result": 6}
-    {"call": "fly", "arguments": {}}             {"error": {"words": …, …}}
+    {"call": "fly", "arguments": {}}             {"cannot": …, "detail": …}
 
 Everything else that the process prints goes to the standard error. This file
 needs only the standard library, because each peer has its own environment.
@@ -35,9 +35,7 @@ PACKAGES = (
 class Cannot(Exception):
     """Something that a library cannot do.
 
-    Args:
-        words: The reason in three words, for a table.
-        detail: The whole reason, for the JSON file.
+    The reason in three words is for a table, `detail` is for the JSON file.
     """
 
     def __init__(self, words, detail=""):
@@ -49,17 +47,10 @@ class Cannot(Exception):
 
 
 class Worker:
-    """A process that runs the functions of a module.
+    """A process that runs the functions of a module of this repository.
 
-    Args:
-        module: The name of a module of this repository.
-        python: The Python to run it with. Defaults to this one.
-        variables: Additional environment variables.
-
-    Example:
-
-    >>> with Worker("benchmarks.growth") as worker:
-    ...     worker.call("run", task="lab", weights=10**6, rounds=21)
+    `python` is the interpreter to run it with, and `variables` are additional
+    environment variables.
     """
 
     def __init__(self, module, python=sys.executable, variables=None):
@@ -79,8 +70,7 @@ class Worker:
     def call(self, function, **arguments):
         """Returns the result of a function of the module.
 
-        Raises:
-            Cannot: If the function raises, or the process ends.
+        Raises `Cannot` if the function raises or the process ends.
         """
         try:
             line = json.dumps({"call": function, "arguments": arguments})
@@ -92,12 +82,11 @@ class Worker:
         if not answer:
             raise Cannot("worker process ended", self._how_it_ended())
         answer = json.loads(answer)
-        if "error" in answer:
-            raise Cannot(**answer["error"])
+        if "cannot" in answer:
+            raise Cannot(answer["cannot"], answer["detail"])
         return answer["result"]
 
     def close(self):
-        """Ends the process."""
         self.process.terminate()
         # Not `stdin.close()`, which would flush to a process that has ended.
         self.process.communicate()
@@ -130,10 +119,10 @@ def serve(name):
             result = functions[request["call"]](**request["arguments"])
             answer = {"result": result}
         except Cannot as error:
-            answer = {"error": {"words": error.words, "detail": error.detail}}
+            answer = error.to_json()
         except Exception as error:  # The caller decides what it means.
             words = f"raises {type(error).__name__} here"
-            answer = {"error": {"words": words, "detail": str(error)}}
+            answer = Cannot(words, str(error)).to_json()
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

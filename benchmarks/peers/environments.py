@@ -41,8 +41,7 @@ ALLOCATORS = {
 def install(name: str) -> Path:
     """Returns the Python of a peer's environment, which is made if needed.
 
-    Raises:
-        Cannot: If it cannot be made.
+    Raises `Cannot` if that fails.
     """
     if not PEERS[name]:
         return Path(sys.executable)
@@ -67,8 +66,7 @@ def install(name: str) -> Path:
 def start(name: str, allocator: str = "bfc") -> Worker:
     """Returns a worker in a peer's environment.
 
-    Raises:
-        Cannot: If there is no such environment, or the peer does not start.
+    Raises `Cannot` if there is no environment or the peer does not start.
     """
     worker = Worker(
         f"benchmarks.peers.{name}",

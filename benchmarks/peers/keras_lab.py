@@ -16,37 +16,29 @@ LAYERS = {
     "Conv2D": keras_lab.BinaryConv2D,
     "LSTM": keras_lab.BinaryLSTM,
 }
-# The quantizer of the kernels and, if any, of the inputs.
-QUANTIZERS = {
-    "lab": ("lab", None),
-    "bwn": ("bwn", None),
-    "binary_connect": ("binary_connect", None),
-    "lab2": ("lab", "sign"),
+
+
+def binary(quantizer):
+    options = {"kernel_quantizer": quantizer}
+    return {"keras": keras, "layers": LAYERS, "kernel": options}
+
+
+# The arguments of `networks.build`.
+KITS = {
+    "keras": {"keras": keras},
+    "lab": binary("lab"),
+    "bwn": binary("bwn"),
+    "binary_connect": binary("binary_connect"),
+    "lab2": {**binary("lab"), "inputs": {"input_quantizer": "sign"}},
 }
 # How many images batch norm is measured on again.
 CALIBRATION = 5000
 
 
-def kit(method):
-    """Returns the arguments of `build`: Keras, or a method of keras_lab."""
-    if method == "keras":
-        return {"keras": keras}
-    kernel, sign = QUANTIZERS[method]
-    return {
-        "keras": keras,
-        "layers": LAYERS,
-        "kernel": {"kernel_quantizer": kernel},
-        "inputs": {"input_quantizer": sign} if sign else {},
-    }
-
-
 def make(network, method, seed=networks.SEED):
-    """Returns a model and an optimizer, not compiled.
-
-    The method is `"keras"`, or a key of `QUANTIZERS`.
-    """
+    """Returns a model and an optimizer, not compiled."""
     keras.utils.set_random_seed(seed)
-    model = networks.build(network, **kit(method))
+    model = networks.build(network, **KITS[method])
     adam = keras.optimizers.Adam if method == "keras" else keras_lab.LABAdam
     return model, adam(0.001)
 
@@ -93,17 +85,14 @@ def paper_network(network, width):
     """
     keras.utils.set_random_seed(networks.SEED)
     if network != "lstm":
-        return networks.build(networks.describe(network, width), **kit("lab"))
+        return networks.build(networks.describe(network, width), **KITS["lab"])
     (_, inputs), (_, lstm), (_, dense) = networks.describe("lstm", width)
     steps, characters = inputs["shape"]
-    return keras.Sequential(
-        [
-            keras.Input((steps,), dtype="uint8"),
-            keras.layers.Reshape((-1, 1)),
-            keras_lab.BinaryLSTM(**lstm, one_hot=characters),
-            keras.layers.Dense(**dense),
-        ]
-    )
+    model = keras.Sequential([keras.Input((steps,), dtype="uint8")])
+    model.add(keras.layers.Reshape((-1, 1)))
+    model.add(keras_lab.BinaryLSTM(**lstm, one_hot=characters))
+    model.add(keras.layers.Dense(**dense))
+    return model
 
 
 def count(network, width):

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from benchmarks import networks, peers_files, train_step
+from benchmarks import networks, peers_files
 from benchmarks.peers import environments
 from benchmarks.peers import keras_lab as ours
 from benchmarks.worker import Cannot, Worker
@@ -58,16 +58,6 @@ def test_a_peer_that_cannot_be_installed_has_a_reason(monkeypatch, tmp_path):
     assert caught.value.detail == "no larq==0.14.0"
 
 
-def test_a_method_that_is_much_too_slow_is_dropped(monkeypatch):
-    seconds = {train_step.BASELINE: [1.0], "slow": [20.1], "fine": [19.9]}
-    interleave = lambda *_, **__: seconds  # noqa: E731
-    monkeypatch.setattr(train_step.harness, "interleave", interleave)
-    candidates, rows = dict.fromkeys(seconds), {}
-    train_step.drop_slow(candidates, rows)
-    assert list(candidates) == [train_step.BASELINE, "fine"]
-    assert rows["slow"]["cannot"] == "over 20 times"
-
-
 def test_a_quantized_file_with_unrelated_outputs_is_refused():
     cosine = peers_files.check_outputs([1, 1], [1, 2])
     assert cosine == pytest.approx(3 / 10**0.5)
@@ -91,7 +81,7 @@ def test_a_network_has_the_weights_of_the_paper(name, size):
 
 def test_binary_inputs_replace_relu_and_spare_the_first_layer():
     layers = networks.describe("mnist", 8)
-    model = networks.build(layers, **ours.kit("lab2"))
+    model = networks.build(layers, **ours.KITS["lab2"])
     kernels = [n for n in model.layers if hasattr(n, "input_quantizer")]
     found = [layer.input_quantizer is None for layer in kernels]
     assert found == [True, False, False, False]
