@@ -124,29 +124,25 @@ def peers_train_step(content):
 
 
 def errors(rows, method):
-    """The test errors, one per seed."""
+    """The test errors, one per seed, and their mean with the deviation."""
     found = [row for row in rows if row["method"] == method]
-    return [row["test_error"] for row in found if "cannot" not in row]
-
-
-def mean_error(rows, method):
-    values = errors(rows, method)
+    values = [row["test_error"] for row in found if "cannot" not in row]
     if not values:
-        return cell(find(rows, method=method), str)
+        return [], cell(find(rows, method=method), str)
     deviation = statistics.stdev(values) if len(values) > 1 else 0
-    return f"{statistics.fmean(values):.2f} ± {deviation:.2f}%"
+    return values, f"{statistics.fmean(values):.2f} ± {deviation:.2f}%"
 
 
 def peers_accuracy(content):
-    rows, lines = content["rows"], []
+    lines = []
     for method in methods(content):
-        values, bits = errors(rows, method), BITS.get(method, 1)
-        mean = statistics.fmean(values) if values else 100
+        values, mean = errors(content["rows"], method)
+        bits = BITS.get(method, 1)
         each = ", ".join(f"{value:.2f}" for value in values)
-        texts = METHODS[method], str(bits), mean_error(rows, method), each
-        lines.append((bits, mean, texts))
+        order = bits, statistics.fmean(values or [100])
+        lines.append((order, [METHODS[method], str(bits), mean, each]))
     heads = ("method", "bits per weight", "test error", "each seed")
-    return table(heads, [texts for *_, texts in sorted(lines)])
+    return table(heads, [texts for _, texts in sorted(lines)])
 
 
 def over_limit(row):
@@ -294,7 +290,7 @@ def headline(results):
         ]
         lines.append([title, *texts, "–"])
     title = "test error, MNIST network, 512 units, 10 epochs"
-    texts = [mean_error(accuracy, method) for method in methods]
+    texts = [errors(accuracy, method)[1] for method in methods]
     lines.append([title, *texts[:-1], f"{texts[-1]} (int8)"])
     for ours, quantity, value, show in (
         ("packed", "file size", lambda row: row["file_bytes"], megabytes),
