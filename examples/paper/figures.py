@@ -46,10 +46,11 @@ def _panels(count, **options):
     return figure, figure.subplots(1, count, squeeze=False, **options)[0]
 
 
-def _finish(figure, handles, columns=4):
+def _finish(figure, handles):
     """Puts one legend above all panels: inside there may be curves anywhere."""
     for axes in figure.axes:
         axes.grid(alpha=0.3)
+    columns = 4 if len(figure.axes) > 1 else 3
     figure.legend(handles=handles, loc="outside upper center", ncols=columns)
     return figure
 
@@ -94,57 +95,52 @@ def _plot_epochs(axes, cell, part, style, label):
     return line
 
 
+def _by_epoch(panels, label):
+    """Curves by epoch: panels of a title and (cell, part, style, label)."""
+    if not panels:
+        return None
+    figure, all_axes = _panels(len(panels), sharey=True)
+    lines = {}
+    for axes, (title, curves) in zip(all_axes, panels):
+        for curve in curves:
+            lines[curve[-1]] = _plot_epochs(axes, *curve)
+        cell = curves[0][0]
+        axes.set_title(f"{title}\n{_describe(cell)}")
+        axes.set_ylabel(label or LABEL[cell.runs[0].measure])
+        if cell.runs[0].measure == "error":
+            _log_scale(axes)
+    return _finish(figure, list(lines.values()))
+
+
 def convergence(runs):
     """Figure 1: the error of LAB by epoch, for each data set."""
-    found = [
-        (column, cells["lab"])
+    styles = {"train": "C7-", "validation": "C0--", "test": "C3-"}
+    panels = [
+        (column.title, [(cell, part, styles[part], part) for part in styles])
         for column, _, cells in shown(runs, TABLES["table1"])
-        if cells["lab"]
+        if (cell := cells["lab"])
     ]
-    if not found:
-        return None
-    figure, panels = _panels(len(found), sharey=True)
-    for axes, (column, cell) in zip(panels, found):
-        lines = [
-            _plot_epochs(axes, cell, part, style, part)
-            for part, style in zip(
-                ("train", "validation", "test"), ("C7-", "C0--", "C3-")
-            )
-        ]
-        axes.set_title(f"{column.title}\n{_describe(cell)}")
-        axes.set_ylabel("error of LAB (%)")
-        _log_scale(axes)
-    return _finish(figure, lines)
+    return _by_epoch(panels, "error of LAB (%)")
 
 
 def by_epoch(name: str) -> Callable:
     """The columns of a table by epoch."""
 
     def draw(runs):
-        table = TABLES[name]
-        whole = dataclasses.replace(table, equal_epochs=False)
-        found = [
-            (column, [cell for cell in cells.values() if cell])
+        whole = dataclasses.replace(TABLES[name], equal_epochs=False)
+        panels = [
+            (
+                column.title,
+                [
+                    (cell, "test", STYLE[scheme], SCHEMES[scheme].title)
+                    for scheme, cell in cells.items()
+                    if cell
+                ],
+            )
             for column, _, cells in shown(runs, whole)
             if any(cells.values())
         ]
-        if not found:
-            return None
-        figure, panels = _panels(len(found), sharey=True)
-        lines = {}
-        for axes, (column, cells) in zip(panels, found):
-            for cell in cells:
-                scheme = cell.runs[0].scheme
-                lines[scheme] = _plot_epochs(
-                    axes, cell, "test", STYLE[scheme], SCHEMES[scheme].title
-                )
-            measure = cells[0].runs[0].measure
-            axes.set_title(f"{column.title}\n{_describe(cells[0])}")
-            axes.set_ylabel(LABEL[measure])
-            if measure == "error":
-                _log_scale(axes)
-        handles = [lines[scheme] for scheme in table.schemes if scheme in lines]
-        return _finish(figure, handles, 4 if len(found) > 1 else 3)
+        return _by_epoch(panels, None)
 
     return draw
 
@@ -231,12 +227,4 @@ DRAWINGS = {
     "gradients": gradients,
     "no_norm": by_epoch("no_norm"),
     "schedule": by_epoch("schedule"),
-}
-OF_TABLE = {
-    "table1": ["convergence"],
-    "table2": ["width"],
-    "table3": ["texts"],
-    "table4": ["time_steps", "gradients"],
-    "no_norm": ["no_norm"],
-    "schedule": ["schedule"],
 }
