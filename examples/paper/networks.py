@@ -20,11 +20,8 @@ from examples.paper.schemes import Scheme
 class Parts:
     """Makes the layers of a network in one scheme.
 
-    Args:
-        scheme: What is binarized, and how.
-        follow: `"paper"` or `"code"`: which of them decides where the paper and
-            the authors' code differ.
-        batch_norm: Whether there is batch norm. If not, layers have a bias.
+    It follows the `"paper"` or the authors' `"code"`, where they differ.
+    Without batch norm layers have a bias.
     """
 
     scheme: Scheme
@@ -160,15 +157,13 @@ class StdBatchNormalization(keras.layers.Layer):
             axes = list(range(len(inputs.shape) - 1))
             mean, variance = ops.moments(inputs, axes)
             std = ops.sqrt(variance + 1e-12)  # √ has no gradient at 0
-            for moving, now in (
-                (self.moving_mean, mean),
-                (self.moving_std, std),
-            ):
-                moving.assign(
-                    self.momentum * moving + (1 - self.momentum) * now
-                )
+            self._move(self.moving_mean, mean)
+            self._move(self.moving_std, std)
         scale = self.gamma / (std + self.epsilon)
         return (inputs - mean) * scale + self.beta
+
+    def _move(self, average, now):
+        average.assign(self.momentum * average + (1 - self.momentum) * now)
 
     def compute_output_shape(self, input_shape):
         return input_shape

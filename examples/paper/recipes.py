@@ -79,7 +79,7 @@ class Recipe:
             text, which is complete or an error.
         network: Builds the network from `Parts`, the number of classes and the
             sizes other than `steps`.
-        sizes: The sizes, with the paper's values.
+        sizes: The paper's sizes.
         rate: The learning rate for binary weights, and for full precision.
         sign_rate: The learning rate if activations are binary too.
         code: The fields that differ in the authors' code.

@@ -54,14 +54,8 @@ def footnote(cell: Cell | None, column: Column) -> str:
     """How the runs of a cell differ from the paper's."""
     if cell is None:
         return ""
-    seeds = {}
-    for run in cell.runs:
-        for text in run.differences(column, cell.epochs):
-            seeds.setdefault(text, []).append(str(run.seed))
-    parts = []
-    for text, of_text in seeds.items():
-        some = len(of_text) < len(cell.runs)
-        parts.append(text + f" (seed {', '.join(of_text)})" * some)
+    found = [run.differences(column, cell.epochs) for run in cell.runs]
+    parts = list(dict.fromkeys(itertools.chain(*found)))
     if cell.unfinished:
         parts.append("not finished")
     if cell.left_out:
@@ -81,11 +75,10 @@ def format_table(runs: list[Run], table: Table) -> str:
         heads.append(f"{column.title}, ours" + (f" ({ours})" if ours else ""))
         texts = []
         for cell in cells.values():
-            text = footnote(cell, column)
-            mark = notes.setdefault(text, len(notes) + 1) if text else None
-            texts.append(
-                format_cell(cell) + (f" <sup>{mark}</sup>" if mark else "")
-            )
+            texts.append(format_cell(cell))
+            if note := footnote(cell, column):
+                mark = notes.setdefault(note, len(notes) + 1)
+                texts[-1] += f" <sup>{mark}</sup>"
         columns.append(texts)
     titles = [SCHEMES[scheme].title for scheme in table.schemes]
     rows = [list(row) for row in zip(titles, *columns)]
@@ -142,9 +135,10 @@ def format_runs(runs: list[Run]) -> str:
         if chosen := run.selected():
             best = chosen["epoch"]
             history = [run.history[f"{part}_{run.measure}"] for part in PARTS]
+            values = [column[best - 1] for column in history]
             numbers = [
-                f"{values[best - 1]:.{DECIMALS[run.measure]}f}"
-                for values in history
+                "diverged" if v is None else f"{v:.{DECIMALS[run.measure]}f}"
+                for v in values
             ]
         row = [run.experiment, SCHEMES[run.scheme].title, run.seed]
         row += [f"{run.epochs_done} of {run.epochs_planned}", best, *numbers]

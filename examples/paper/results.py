@@ -19,13 +19,9 @@ class ResultError(Exception):
 def select(history: Mapping[str, Sequence], measure: str) -> dict | None:
     """The epoch with the lowest validation measure; the last of equal ones.
 
-    Args:
-        history: Numbers by epoch; `None` for one that was not finite.
-        measure: `"error"` or `"loss"`.
-
-    Returns:
-        The epoch, counted from 1, with its validation and test measure; `None`
-        if no epoch has both.
+    The epoch counts from 1 and comes with its validation and test measure. In
+    the history a number that was not finite is `None`; the result is `None` if
+    no epoch has both measures.
     """
     names = [f"validation_{measure}", f"test_{measure}"]
     pairs = enumerate(zip(*(history[name] for name in names)), start=1)
@@ -127,15 +123,10 @@ def find(
     sizes: Mapping[str, int],
     epochs: int | None = None,
 ) -> Cell | None:
-    """The cell of a table, or `None` if nothing ran.
+    """The cell of a table for one of `column.ours`; `None` if nothing ran.
 
-    Args:
-        runs: All runs.
-        column: The column.
-        scheme: The row.
-        sizes: One of `column.ours`.
-        epochs: How many epochs count. Defaults to the paper's, or as many as
-            the longest run has. Runs that have fewer are left out.
+    `epochs` says how many epochs count. It defaults to the paper's, or to as
+    many as the longest run has. Runs that have fewer are left out.
     """
     recipe = RECIPES[column.recipe]
     sizes = {**recipe.sizes, **column.sizes, **sizes}

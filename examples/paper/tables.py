@@ -33,7 +33,7 @@ class Column:
     """A column of a table: an experiment.
 
     Args:
-        title: The column's title.
+        title: The column's title, and the key of the paper's numbers.
         recipe: A key of `RECIPES`.
         sizes: The sizes that make this column.
         ours: The sizes of the networks that we show beside the paper's number,
@@ -74,6 +74,7 @@ class Table:
 FEW_EPOCHS = 16
 K32 = {"ours": ({}, {"width": 32}), "small_epochs": FEW_EPOCHS}
 CELLS_128 = {"ours": ({}, {"cells": 128}), "small_epochs": 5}
+K_EPOCHS = {16: FEW_EPOCHS, 32: FEW_EPOCHS, 64: 0, 128: 0}
 STEPS_100 = {"steps": 100}
 
 TABLES = {
@@ -83,16 +84,13 @@ TABLES = {
             Column("MNIST", "mnist"),
             Column("CIFAR-10", "cifar10", **K32),
             Column("SVHN", "svhn", **K32),
-        ),
+        )
     ),
     # Test error (%) on SVHN by the number of filters K
     "table2": Table(
         tuple(
             Column(f"K = {width}", "svhn", {"width": width}, small_epochs=few)
-            for width, few in (
-                *((16, FEW_EPOCHS), (32, FEW_EPOCHS)),
-                *((64, 0), (128, 0)),
-            )
+            for width, few in K_EPOCHS.items()
         ),
         WEIGHT_ONLY,
         equal_epochs=True,
@@ -144,10 +142,8 @@ PAPER_TABLES = ("table1", "table2", "table3", "table4")
 def jobs(table: Table, budget: str) -> list[tuple]:
     """The runs of a table: recipe, scheme, sizes and epochs of each.
 
-    Args:
-        table: The table.
-        budget: `"full"` for the paper's sizes and epochs, `"small"` for what
-            two CPU cores can do.
+    `budget` is `"full"` for the paper's sizes and epochs, or `"small"` for what
+    two CPU cores can do.
     """
     result = []
     for column in table.columns:

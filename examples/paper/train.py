@@ -77,12 +77,8 @@ def run(
 ) -> dict:
     """Trains until the planned epochs are done, and returns the result.
 
-    Args:
-        plan: What to run.
-        data_folder: As in `examples.paper.data.data_folder`.
-        folder: The folder of all results.
-        jit_compile: Whether XLA compiles the step.
-        log: Called with each line of progress.
+    Data sets are read from `data_folder`; `folder` is that of all results. Each
+    line of progress is given to `log`.
     """
     path, epochs = plan.path(folder), plan.all_epochs
     measure = plan.recipe.task.measure
@@ -250,6 +246,9 @@ def parse(arguments=None) -> argparse.Namespace:
         options.plans = _plans(options)
     except ValueError as error:
         parser.error(str(error))
+    if not options.plans:
+        schemes = ", ".join(options.scheme)
+        parser.error(f"{options.what} has no runs of the scheme {schemes}")
     return options
 
 

@@ -102,10 +102,7 @@ def _download(path, url, archive):
         if not archive:
             os.replace(downloaded, path)
             return
-        top = Path(downloaded) / path.parent.name
-        if not (top / path.name).is_file():
-            raise DataError(f"the archive has no {top.name}/{path.name}")
-        for file in top.iterdir():
+        for file in (Path(downloaded) / path.parent.name).iterdir():
             if not (path.parent / file.name).exists():
                 os.replace(file, path.parent / file.name)
 
@@ -190,14 +187,9 @@ def read_mat(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
     The label of the digit 0 is 10 in the file and 0 here.
     """
-    try:
-        from scipy.io import loadmat
-    except ImportError as error:
-        raise DataError(
-            f"{path} is a MATLAB file, which needs SciPy. Run: "
-            'pip install "keras_lab[datasets]"'
-        ) from error
     with _reading(path):
+        from scipy.io import loadmat  # From the extra keras_lab[datasets].
+
         content = loadmat(path)
         images, labels = content["X"], content["y"].ravel()
         images = images.transpose(3, 0, 1, 2)

@@ -11,12 +11,6 @@ from examples.paper.data.files import DataError, Dataset, Part, damaged
 
 ADDRESS = "https://cs.stanford.edu/people/karpathy/char-rnn/"
 
-# The copy behind the results in results/paper. No digest is published; it has
-# the published length and number of distinct bytes.
-WAR_AND_PEACE = (
-    "fb66ba999dafe24017cdd59e04c56d385a9c8466993d374fd4c6f08b2142985e"
-)
-
 
 def war_and_peace(
     folder: str | os.PathLike | None = None,
@@ -27,15 +21,10 @@ def war_and_peace(
     """Tolstoy's War and Peace: 3,258,246 bytes, 87 of them distinct.
 
     The arguments are those of `text_file`, with the data folder instead of the
-    path; the parts have 80, 10 and 10 percent. A file of the same size with
-    other content is accepted, and `departures` says so.
+    path; the parts have 80, 10 and 10 percent.
     """
     path = _locate("warpeace_input.txt", (3_258_246,), 87, folder)
-    data = text_file(path, steps, batch, limit, percent=(80, 10))
-    if WAR_AND_PEACE in data.files.values():
-        return data
-    other = f"another {path.name} than that behind results/paper"
-    return dataclasses.replace(data, departures=(other,))
+    return text_file(path, steps, batch, limit, percent=(80, 10))
 
 
 def linux_kernel(
