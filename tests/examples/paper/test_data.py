@@ -255,17 +255,6 @@ def test_a_file_of_cifar10_cannot_run_code(tmp_path, monkeypatch):
     assert not (tmp_path / "evil").exists()
 
 
-def test_a_pickle_of_python_2_is_read(tmp_path):
-    """The official files have protocol 2 and strings of bytes."""
-    pixels = np.arange(2 * 3072).astype(np.uint8).reshape(2, 3072)
-    content = pickle.dumps({b"data": pixels, b"labels": [3, 9]}, protocol=2)
-    content = content.replace(b"numpy._core", b"numpy.core")
-    (tmp_path / "batch").write_bytes(content)
-    got, labels = files.read_cifar_batch(tmp_path / "batch")
-    np.testing.assert_array_equal(got[0, 3, 5, 2], pixels[0, 2048 + 3 * 32 + 5])
-    np.testing.assert_array_equal(labels, [3, 9])
-
-
 # SVHN.
 
 
