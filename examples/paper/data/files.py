@@ -64,7 +64,11 @@ def data_folder(folder: str | os.PathLike | None = None) -> Path:
 
 
 def locate(
-    folder: Path, name: str, url: str, archive: bool = False
+    folder: Path,
+    name: str,
+    url: str,
+    file_hash: str | None = None,
+    archive: bool = False,
 ) -> Path:
     """The path of a file, which is downloaded if it is missing.
 
@@ -72,13 +76,14 @@ def locate(
         folder: The data folder.
         name: The path of the file below it.
         url: The address of the file, or of an archive with its folder.
+        file_hash: The MD5 or SHA-256 of what is downloaded, if it is known.
         archive: Whether the address is that of a `.tar.gz` file.
     """
     path = folder / name
     if path.is_file():
         return path
     try:
-        _download(path, url, archive)
+        _download(path, url, file_hash, archive)
     except Exception as error:  # `get_file` raises Exception itself.
         raise DataError(
             f"{path} is missing and could not be downloaded from {url}: "
@@ -88,7 +93,7 @@ def locate(
     return path
 
 
-def _download(path, url, archive):
+def _download(path, url, file_hash, archive):
     """Downloads a file; only a complete one gets its name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
@@ -97,6 +102,7 @@ def _download(path, url, archive):
             url,
             cache_dir=scratch,
             cache_subdir="",
+            file_hash=file_hash,
             extract=archive,
         )
         if not archive:

@@ -8,6 +8,12 @@ from examples.paper.data import files, preprocessing
 from examples.paper.data.files import Dataset, Part, damaged
 
 MNIST_ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+MNIST_MD5 = (
+    "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "d53e105ee54ea40749a09fcbcd1e9432",
+    "9fb629c4189551a2d022fa330f9573f3",
+    "ec29112dd5afa0611ce80d1b7f02629c",
+)
 MNIST_FILES = {
     "train-images-idx3-ubyte.gz": (60_000, 28, 28),
     "train-labels-idx1-ubyte.gz": (60_000,),
@@ -15,6 +21,9 @@ MNIST_FILES = {
     "t10k-labels-idx1-ubyte.gz": (10_000,),
 }
 CIFAR_ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
+CIFAR_SHA256 = (
+    "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
+)
 SVHN_ADDRESS = "http://ufldl.stanford.edu/housenumbers/"
 SVHN_MD5 = {
     "train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373",
@@ -48,8 +57,8 @@ def mnist(folder: str | os.PathLike | None = None) -> Dataset:
     """
     folder = files.data_folder(folder)
     paths, arrays = [], []
-    for name, shape in MNIST_FILES.items():
-        path = files.locate(folder, f"mnist/{name}", MNIST_ADDRESS + name)
+    for (name, shape), md5 in zip(MNIST_FILES.items(), MNIST_MD5):
+        path = files.locate(folder, f"mnist/{name}", MNIST_ADDRESS + name, md5)
         array = files.read_idx(path, shape)
         _check_content(path, array)
         paths.append(path)
@@ -97,7 +106,13 @@ def cifar10(
     folder = files.data_folder(folder)
     names = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
     paths = [
-        files.locate(folder, f"cifar-10-batches-py/{name}", CIFAR_ADDRESS, True)
+        files.locate(
+            folder,
+            f"cifar-10-batches-py/{name}",
+            CIFAR_ADDRESS,
+            CIFAR_SHA256,
+            archive=True,
+        )
         for name in names
     ]
     images, labels = _read_cifar10(paths)
@@ -141,7 +156,7 @@ def svhn(
         if name.startswith("extra") and not (folder / "svhn" / name).is_file():
             departures.append(f"without {name}")
             continue
-        path = files.locate(folder, f"svhn/{name}", SVHN_ADDRESS + name)
+        path = files.locate(folder, f"svhn/{name}", SVHN_ADDRESS + name, md5)
         if files.file_digest(path, "md5") != md5:
             departures.append(f"another {name} than the official one")
         images, labels = files.read_mat(path)
