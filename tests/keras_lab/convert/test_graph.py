@@ -7,13 +7,7 @@ from keras import layers
 
 import keras_lab
 from keras_lab.binary_weight import weights_of
-from keras_lab.convert.graph import (
-    binary_weights,
-    first_and_last,
-    leaf_layers,
-    trace,
-    walk,
-)
+from keras_lab.convert.graph import binary_weights, leaf_layers, walk
 from tests.keras_lab.convert.support import sequential
 
 
@@ -44,10 +38,6 @@ class Block(layers.Layer):
         self.dict = {"last": [keras_lab.BinaryDense(4, name="last")]}
         self.same = self.dense
 
-    def build(self, shape):
-        for layer in (self.dense, *self.list, *self.dict["last"]):
-            layer.build(shape)
-
     def call(self, x):
         for layer in (self.dense, *self.list, *self.dict["last"]):
             x = layer(x)
@@ -66,35 +56,15 @@ class Subclassed(keras.Model):
         return x
 
 
-class FunctionalSubclass(keras.Model):
-    """A functional model that holds a further layer."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.extra = keras_lab.BinaryDense(2, name="extra")
-        self.extra.build((None, 4))
-
-
 def called(model):
     model(np.zeros((2, 4), "float32"))
     return model
-
-
-def functional_subclass():
-    inputs = keras.Input((4,))
-    return FunctionalSubclass(inputs, fc()(inputs))
 
 
 def shared_tower():
     shared, a, b = tower("shared"), keras.Input((4,)), keras.Input((4,))
     again = shared.get_layer("fc")
     return keras.Model([a, b], [shared(a), again(shared(b))])
-
-
-def separable():
-    layer = keras_lab.BinarySeparableConv2D(4, 3)
-    layer.build((None, 8, 8, 2))
-    return layer
 
 
 def sequence(layer):
@@ -117,13 +87,7 @@ CONTAINERS = {
         lambda: called(Subclassed()),
         ["left/fc/kernel", "right/fc/kernel", *(f"block/{x}" for x in BLOCK)],
     ),
-    "functional subclass": (functional_subclass, ["fc/kernel", "extra/kernel"]),
     "shared": (shared_tower, ["shared/fc/kernel"]),
-    "one layer": (separable, ["depthwise_kernel", "pointwise_kernel"]),
-    "lstm": (
-        lambda: sequence(keras_lab.BinaryLSTM(3, name="lstm")),
-        recurrent("lstm"),
-    ),
     "cell": (
         lambda: sequence(layers.RNN(keras_lab.BinaryGRUCell(3), name="rnn")),
         recurrent("rnn"),
@@ -166,52 +130,13 @@ def test_every_binary_weight_has_one_unique_path(case):
 
 def test_paths_lead_to_the_right_layers_in_the_order_of_the_model():
     model = two_towers()
-    found = binary_weights(model)
+    found, paths = binary_weights(model), list(walk(model))
     # Keras calls them the same.
     assert len({weight.latent.path for weight in found.values()}) < len(found)
     for name in ("left", "right"):
+        assert paths[paths.index(name) + 2] == f"{name}/fc"
         kernel = model.get_layer(name).get_layer("fc").kernel
         assert found[f"{name}/fc/kernel"].latent is kernel
-    paths = list(walk(model))
     assert [p for p in paths if "/" not in p] == [x.name for x in model.layers]
-    for name in ("left", "right"):
-        assert paths[paths.index(name) + 2] == f"{name}/fc"
     leaves = [p for p in paths if p not in ("left", "right")]
     assert list(leaf_layers(model)) == leaves
-
-
-def test_calls_come_after_those_whose_results_they_take():
-    model = two_towers()
-    before = model.get_config()
-    graph = trace(model)
-    names = [call.layer.name for call in graph.calls]
-    assert sorted(names[:2]) == ["left", "right"]
-    assert names[2:] == ["sum", "fc", "right"]
-    known = set(map(id, graph.inputs))
-    for call in graph.calls:
-        assert {id(x) for x in call.inputs} <= known
-        known |= {id(x) for x in keras.tree.flatten(call.outputs)}
-    assert {id(x) for x in graph.outputs} <= known
-    # The layers do not remember that.
-    assert model.get_config() == before
-
-
-def test_other_shapes_and_several_outputs_are_traced():
-    inputs = keras.Input((None, 3))
-    outputs = layers.LSTM(2, return_sequences=True, return_state=True)(inputs)
-    model = keras.Model(inputs, outputs[0] * 2.0)
-    lstm, product = trace(model, [(1, 7, 3)]).calls
-    shapes = [x.shape for x in keras.tree.flatten(lstm.outputs)]
-    assert shapes == [(1, 7, 2), (1, 2), (1, 2)]
-    assert product.inputs[0] is lstm.outputs[0]
-    assert not isinstance(product.layer, keras.Layer)
-
-
-def test_first_and_last_are_found_inside_models_on_each_path():
-    model = two_towers()
-    first, last = first_and_last(model, lambda x: isinstance(x, layers.Dense))
-    left, right = (
-        id(model.get_layer(n).get_layer("fc")) for n in ("left", "right")
-    )
-    assert first == {left, right}
-    assert last == {right}
