@@ -64,6 +64,8 @@ def test_an_epoch_that_was_not_recorded_is_left_out():
     logs = {"error": [3, 2, 1], "dense/alpha": [None, 0.2, 0.3]}
     lines, _ = read_trajectories(logs)
     assert lines == {("alpha", "dense/kernel"): ([2, 3], [0.2, 0.3])}
+    with pytest.raises(ValueError, match="no rows"):
+        read_trajectories([])
     with pytest.raises(ValueError, match=r"'a/alpha' must be a list.*: 0\.5"):
         read_trajectories({"a/alpha": 0.5})
 
@@ -74,6 +76,7 @@ def test_an_epoch_that_was_not_recorded_is_left_out():
         ("short.csv", ",".join(CSV_COLUMNS) + "\n1,2,3,4"),
         ("loss.json", '{"history": {"loss": [1]}}'),
         ("list.json", '{"history": [1]}'),
+        ("bad.json", "[1, 2"),
         ("log.txt", ""),
     ],
 )
@@ -112,8 +115,7 @@ def test_histograms_show_all_weights_and_plus_minus_alpha():
     drawn = sorted(line.get_xdata()[0] for line in axes.lines)
     alpha = dense.alpha.numpy()
     np.testing.assert_allclose(drawn, [-alpha, alpha])
-    heights = [bar.get_height() for bar in axes.patches]
-    np.testing.assert_allclose(sum(heights), 100)
+    assert sum(b.get_height() for b in axes.patches) == pytest.approx(100)
     below = sum(b.get_height() for b in axes.patches if b.get_x() < -1e-9)
     np.testing.assert_allclose(below, 100 * np.mean(dense.kernel.numpy() < 0))
     forget = panel(figure, "lstm/recurrent_kernel_f").lines[1].get_xdata()[0]

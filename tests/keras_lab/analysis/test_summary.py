@@ -134,14 +134,11 @@ def test_a_subclassed_model_is_counted_though_it_cannot_be_exported():
     assert "cannot be exported" in text_of(model)
 
 
-def test_totals_carry_the_marks_of_their_layers():
+def test_totals_carry_the_marks_of_their_layers_and_notes_say_why():
     model = sequential((None, 4), keras_lab.BinaryDense(5), Holder())
     totals = describe(model)["totals"]
     assert totals["open"] and not totals["complete"]
     assert cells(text_of(model, exported=False), "total")[-2] == "20* + ?"
-
-
-def test_notes_say_what_is_wrong():
     assert "no binary weights" in text_of(sequential((4,), layers.Dense(3)))
     model = sequential((4,), keras_lab.BinaryDense(3))
     assert "times as large as the weights" in text_of(model)

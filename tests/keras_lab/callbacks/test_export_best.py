@@ -99,11 +99,12 @@ def test_a_model_that_its_first_step_builds_is_exported(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [{"format": "zip"}, {"batchsize": 3}, {"batch_size": 0}]
+    ("name", "value"),
+    [("format", "zip"), ("batchsize", 3), ("batch_size", 0), ("mode", "best")],
 )
-def test_wrong_options_are_an_error_before_training(tmp_path, options):
-    model, (name,) = network(), options
+def test_wrong_options_are_an_error_before_training(tmp_path, name, value):
+    model = network()
     with pytest.raises((TypeError, ValueError), match=name):
-        callback = ExportBest(tmp_path / "best.tflite", **options)
+        callback = ExportBest(tmp_path / "best.tflite", **{name: value})
         model.fit(*data(), verbose=0, callbacks=[callback])
     assert model.optimizer.iterations == 0

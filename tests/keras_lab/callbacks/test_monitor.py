@@ -39,9 +39,6 @@ def column(rows, name):
         ("steps_per_execution", 3, {4, 8, 12, 16, 20, 24}),
         ("MirroredStrategy", "epoch", {12, 24}),
         pytest.param("jit_compile", "epoch", {12, 24}, marks=pytest.mark.slow),
-        pytest.param(
-            "MirroredStrategy", 3, set(range(3, 25, 3)), marks=pytest.mark.slow
-        ),
     ],
 )
 def test_a_monitored_training_is_the_same_to_the_bit(
@@ -180,6 +177,8 @@ def test_a_folder_that_disappears_does_not_end_the_training(tmp_path):
 def test_wrong_arguments_and_files_are_named(tmp_path):
     with pytest.raises(ValueError, match="every='step'"):
         BinaryMonitor(every="step")
+    with pytest.raises(ValueError, match="near_zero=-1"):
+        BinaryMonitor(near_zero=-1)
     with pytest.raises(ValueError, match=r"=\['beta'\]"):
         BinaryMonitor(log_quantities=["beta"])
     path = tmp_path / "mine.csv"

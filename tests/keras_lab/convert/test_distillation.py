@@ -146,6 +146,8 @@ def test_mistakes_are_named(rng):
         distiller(network(), weight=float("nan"))
     with pytest.raises(TypeError, match=r"use KLDivergence\(\)"):
         distiller(network(), distillation_loss=keras.losses.KLDivergence)
+    with pytest.raises(ValueError, match="temperature=0"):
+        keras_lab.SoftTargets(0)
     with pytest.raises(TypeError, match="'temperature': 3"):
         distiller(network(), temperature=3)
     model, _ = distiller(network())

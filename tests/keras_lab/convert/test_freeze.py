@@ -101,12 +101,13 @@ def test_recurrent_layers_and_wrappers_are_frozen(case, rng):
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
 def test_signs_are_kept_wherever_they_stand_and_those_of_zero_are_plus(policy):
+    sign = SignActivation()
     model = sequential(
         (6, 6, 2),
-        keras_lab.BinaryConv2D(4, 3, input_quantizer="sign", activation="sign"),
-        layers.Activation(SignActivation()),
+        keras_lab.BinaryConv2D(4, 3, activation=sign, input_quantizer="sign"),
+        layers.Activation(sign),
         layers.Flatten(),
-        layers.Dense(5, activation=SignActivation()),
+        layers.Dense(5, activation=sign),
         keras_lab.BinaryDense(3, input_quantizer="sign", dtype=policy),
     )
     x = random((5, 6, 6, 2))
