@@ -8,7 +8,7 @@ import argparse
 import os
 import sys
 
-from tflite_export.formats import Format
+from tflite_export.formats import SUFFIXES, Format
 
 __all__ = ["add_arguments", "run"]
 
@@ -21,11 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """
     parser.description = (
         "Writes a trained Keras model with binary layers as a .tflite file for "
-        "the stock runtime."
+        "the stock runtime, or as a .tflz file, which expands to one."
     )
     add = parser.add_argument
     add("model", help="a .keras or .h5 file")
-    add("output", help="the .tflite file to write")
+    add("output", help="the .tflite or .tflz file to write")
     add(
         "--format",
         choices=[str(name) for name in Format],
@@ -66,9 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _export(arguments):
     import keras_lab
-    from tflite_export.export import SUFFIX, export_tflite
+    from tflite_export.export import export_tflite
 
-    keras_lab.files.check_target("path", arguments.output, (SUFFIX,))
+    keras_lab.files.check_target("path", arguments.output, SUFFIXES)
     return export_tflite(
         keras_lab.files.load_model(arguments.model),
         arguments.output,

@@ -2,7 +2,11 @@
 
 import enum
 
-__all__ = ["Format", "Storage"]
+__all__ = ["CONTAINER_SUFFIX", "SUFFIXES", "Format", "Storage"]
+
+# The suffix decides whether a file is written plain or as a container.
+CONTAINER_SUFFIX = ".tflz"
+SUFFIXES = (".tflite", CONTAINER_SUFFIX)
 
 
 class Format(enum.StrEnum):

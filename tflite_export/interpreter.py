@@ -4,7 +4,8 @@ import warnings
 
 import numpy as np
 
-from tflite_export.flatbuffer.model import FlatModel, read_content
+from tflite_export.container import read_content
+from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.flatbuffer.schema import shape_of
 from tflite_export.samples import by_input
 
@@ -41,11 +42,12 @@ def make_interpreter(
     """An interpreter of a model, with its tensors not yet allocated.
 
     Args:
-        content: The bytes of a `.tflite` file.
+        content: The bytes of a `.tflite` or `.tflz` file, or its path.
         runtime: `"litert"`, `"tf"`, or `None` for the first that is installed.
         xnnpack: Whether to use XNNPACK, as the runtime does by default.
         threads: The number of threads.
     """
+    content, _ = read_content(content)
     module, _ = interpreter_class(runtime)
     kinds = getattr(module, "OpResolverType", None)
     if kinds is None:
@@ -67,7 +69,7 @@ def run(path, inputs, **options) -> dict:
     The samples are run in batches; the last batch is filled up with zeros.
 
     Args:
-        path: The path of a `.tflite` file, or its content as bytes.
+        path: The path of a `.tflite` or `.tflz` file, or its content as bytes.
         inputs: The samples: a dict of arrays by the names of the inputs, a list
             of arrays in their order, or an array if there is one input.
         **options: `runtime`, `xnnpack` and `threads` of `make_interpreter`.
@@ -76,7 +78,7 @@ def run(path, inputs, **options) -> dict:
 
     >>> outputs = tflite_export.run("digits.tflite", x_test)
     """
-    content = read_content(path)
+    content, _ = read_content(path)
     model = FlatModel(content)
     input_tensors, output_tensors = model.signature()
     first = model.subgraphs[0].tensors[next(iter(input_tensors.values()))]

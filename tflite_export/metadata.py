@@ -9,8 +9,9 @@ import json
 
 import numpy as np
 
+from tflite_export.container import read_content
 from tflite_export.errors import InvalidModelError, damage_as_error
-from tflite_export.flatbuffer.model import FlatModel, read_content
+from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.flatbuffer.schema import schema
 from tflite_export.formats import Format, Storage
 from tflite_export.plan import Placement
@@ -51,10 +52,10 @@ class PackedWeight:
 
 
 def read_packed(path) -> list[PackedWeight]:
-    """The binary weights of a `.tflite` file that this package wrote.
+    """The binary weights of a file that this package wrote.
 
     Args:
-        path: The file's path, or its content as bytes.
+        path: The path of a `.tflite` or `.tflz` file, or its content as bytes.
 
     Returns:
         A list with one `PackedWeight` per kernel, in the order in which the
@@ -65,7 +66,8 @@ def read_packed(path) -> list[PackedWeight]:
     >>> for weight in tflite_export.read_packed("digits.tflite"):
     ...     print(weight.path, weight.shape, weight.alpha)
     """
-    model = FlatModel(read_content(path))
+    content, _ = read_content(path)
+    model = FlatModel(content)
     metadata = read_metadata(model)
     if metadata is None:
         raise InvalidModelError(

@@ -8,10 +8,11 @@ from collections import Counter
 import numpy as np
 
 from tflite_export.agreement import Agreement
+from tflite_export.container import read_content
 from tflite_export.errors import damage_as_error
 from tflite_export.expected_ram import expected_ram
 from tflite_export.find import find_binary_constants
-from tflite_export.flatbuffer.model import FlatModel, name_of, read_content
+from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.flatbuffer.schema import TYPES, shape_of
 from tflite_export.graph.weights import weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
@@ -30,8 +31,8 @@ class LayerRow:
         kind: `"binary"`, `"float"`, or the type of another constant.
         arithmetic: `"int8"` or `"float32"`.
         weights: The number of weights.
-        bits: Bits per weight on disk, without scales.
-        bytes: Bytes on disk, without scales.
+        bits: Bits per weight in the `.tflite` file, without scales.
+        bytes: Bytes in the `.tflite` file, without scales.
         alpha: α, or the smallest and the largest α. `None` if the weight is not
             binary.
         note: Why the arithmetic is not the usual one of the format.
@@ -50,12 +51,14 @@ class LayerRow:
 
 @dataclasses.dataclass(frozen=True)
 class ExportReport:
-    """What is in a `.tflite` file. Print it, or call `to_json()`.
+    """What is in a `.tflite` or `.tflz` file. Print it, or call `to_json()`.
 
     Attributes:
         format: The format, or `None` for a file of another origin.
         layers: A `LayerRow` per weight tensor.
-        file_bytes: The size of the file.
+        file_bytes: The size of the file on disk.
+        expanded_bytes: The size of the `.tflite` file that the runtime reads:
+            the same, unless the file on disk is a container.
         float_bytes: The size that the file has, or would have, with float32
             weights.
         expected_ram_bytes: An estimate of the memory that the runtime needs for
@@ -69,6 +72,7 @@ class ExportReport:
     format: str | None
     layers: tuple
     file_bytes: int
+    expanded_bytes: int
     float_bytes: int
     expected_ram_bytes: int
     operators: dict
@@ -89,6 +93,7 @@ class ExportReport:
             f"{'file':<14}{_size(self.file_bytes)}, "
             f"{_share(self.file_bytes, self.float_bytes)} float32 "
             f"({_size(self.float_bytes)})",
+            *self._expanded_lines(),
             f"{'expected RAM':<14}{_size(self.expected_ram_bytes)}",
             f"{'operators':<14}"
             + ", ".join(f"{k} {n}" for k, n in self.operators.items()),
@@ -109,9 +114,13 @@ class ExportReport:
             lines += _agreement_lines(self.agreement)
         return "\n".join(lines)
 
+    def _expanded_lines(self):
+        if self.expanded_bytes != self.file_bytes:
+            yield f"{'expanded':<14}{_size(self.expanded_bytes)}"
+
 
 def inspect(path) -> ExportReport:
-    """Reports what is in a `.tflite` file, written by anyone.
+    """Reports what is in a `.tflite` or `.tflz` file, written by anyone.
 
     The file is read but not run.
 
@@ -121,20 +130,22 @@ def inspect(path) -> ExportReport:
     Returns:
         An `ExportReport`.
     """
-    content = read_content(path)
+    content, size = read_content(path)
     with damage_as_error("TFLite model"):
-        return describe(content)
+        return describe(content, size)
 
 
 def describe(
     content: bytes,
+    file_bytes: int,
     format: str | None = None,
     agreement: Agreement | None = None,
 ) -> ExportReport:
     """The report on a file, given its bytes.
 
     Args:
-        content: The bytes.
+        content: The bytes of the `.tflite` file.
+        file_bytes: The size on disk.
         format: The format, which a file of format `"float"` does not name.
         agreement: The comparison with Keras.
     """
@@ -154,7 +165,8 @@ def describe(
     return ExportReport(
         format=format,
         layers=tuple(rows),
-        file_bytes=len(content),
+        file_bytes=file_bytes,
+        expanded_bytes=len(content),
         float_bytes=float_bytes,
         expected_ram_bytes=expected_ram(model),
         operators=_operators(model),

@@ -1,5 +1,6 @@
 """Rewrites a float `.tflite` model in one of the formats."""
 
+from tflite_export.container import read_content
 from tflite_export.errors import NothingBinaryError, damage_as_error
 from tflite_export.find import find_binary_constants, kernels_not_found
 from tflite_export.flatbuffer.model import FlatModel
@@ -19,17 +20,17 @@ def pack(content: bytes) -> bytes:
     given model computes, in int8 where the format `"packed"` does.
 
     Args:
-        content: The bytes of a `.tflite` file with float32 weights.
+        content: The bytes of a `.tflite` or `.tflz` file with float32 weights.
 
     Returns:
-        The bytes of the packed file.
+        The bytes of the packed `.tflite` file.
     """
     if not isinstance(content, (bytes, bytearray, memoryview)):
         raise TypeError(
             "`pack` needs the content of a .tflite file as bytes. "
             f"Received: {type(content).__name__}"
         )
-    model = FlatModel(bytes(content))
+    model = FlatModel(read_content(content)[0])
     with damage_as_error("TFLite model, or one that `pack` does not know"):
         return rewrite(model, Format.PACKED)
 

@@ -5,9 +5,6 @@ of a file, and adds the few methods that a transformation needs. A tensor is
 given by its number in its subgraph, as in the file.
 """
 
-import os
-from pathlib import Path
-
 import numpy as np
 
 from tflite_export.errors import damage_as_error
@@ -24,7 +21,7 @@ from tflite_export.flatbuffer.schema import (
 from tflite_export.flatbuffer.serialize import serialize
 from tflite_export.flatbuffer.verify import verify
 
-__all__ = ["FlatModel", "inputs_of", "name_of", "read_content"]
+__all__ = ["FlatModel", "inputs_of", "name_of"]
 
 
 class FlatModel:
@@ -257,23 +254,6 @@ OPTIONS = {
     "TILE": "TileOptions",
     "TRANSPOSE": "TransposeOptions",
 }
-
-
-def read_content(path) -> bytes:
-    """The bytes of a file, given its path or the bytes themselves."""
-    if isinstance(path, (bytes, bytearray, memoryview)):
-        return bytes(path)
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(
-            "Expected the path of a .tflite file, or its bytes. "
-            f"Received: {path!r} of type {type(path).__name__}"
-        )
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"It is a directory. Received: '{path}'")
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no such file. Received: '{path}'")
-    return path.read_bytes()
 
 
 def name_of(part) -> str:
