@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 from tflite_export import command
 
-__all__ = ["main"]
-
 PROGRAM = "python -m tflite_export"
 
 

@@ -10,15 +10,9 @@ import sys
 
 from tflite_export.formats import SUFFIXES, Format
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command to a parser.
-
-    Args:
-        parser: The parser of a program, or of a subcommand.
-    """
+    """Adds the arguments of the command to a parser or subparser."""
     parser.description = (
         "Writes a trained Keras model with binary layers as a .tflite file for "
         "the stock runtime, or as a .tflz file, which expands to one."
@@ -49,11 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exports the model, prints the report, and returns the exit code.
-
-    Args:
-        arguments: What a parser with `add_arguments` parsed.
-    """
+    """Exports the model, prints the report, and returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         report = _export(arguments)

@@ -24,8 +24,6 @@ from tflite_export.expanders.tflz import (
     expand,
 )
 
-__all__ = ["is_shrunk", "read_content", "shrink"]
-
 # A range costs 12 bytes in the table. Deflate, too, comes close to one bit per
 # weight, so a short stretch is better left to it.
 SHORTEST = 256

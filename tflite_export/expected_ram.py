@@ -3,15 +3,8 @@
 import math
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
-from tflite_export.flatbuffer.schema import (
-    LOW_BIT_TYPES,
-    NUMPY_TYPES,
-    TYPES,
-    shape_of,
-)
+from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
 from tflite_export.graph.weights import WEIGHTED_OPERATORS
-
-__all__ = ["expected_ram"]
 
 
 def expected_ram(model: FlatModel) -> int:
@@ -48,8 +41,5 @@ def expected_ram(model: FlatModel) -> int:
 
 
 def _ram(tensor):
-    name = TYPES[tensor.type]
-    bits = LOW_BIT_TYPES.get(name)
-    if bits is None:
-        bits = 8 * NUMPY_TYPES[name].itemsize if name in NUMPY_TYPES else 0
-    return math.prod(max(n, 1) for n in shape_of(tensor)) * bits // 8
+    count = math.prod(max(n, 1) for n in shape_of(tensor))
+    return count * BITS.get(TYPES[tensor.type], 0) // 8

@@ -11,9 +11,8 @@ from tflite_export.errors import ValidationError
 from tflite_export.expanders.tflz import expand
 from tflite_export.formats import CONTAINER_SUFFIX, SUFFIXES, Format
 from tflite_export.inputs import (
-    check_batch_size,
     check_model,
-    check_tolerance,
+    check_numbers,
     validation_inputs,
 )
 from tflite_export.prepare import (
@@ -25,8 +24,6 @@ from tflite_export.prepare import (
 from tflite_export.report import ExportReport, describe
 from tflite_export.rewrite import rewrite
 from tflite_export.validate import check_rebuilt, expected_outputs, validate
-
-__all__ = ["export_tflite"]
 
 
 def export_tflite(
@@ -74,8 +71,7 @@ def export_tflite(
     path = keras_lab.files.check_target("path", path, SUFFIXES)
     format = Format(format)
     check_model(model)
-    check_batch_size(batch_size)
-    check_tolerance(tolerance)
+    check_numbers(batch_size, tolerance)
 
     # Prepare the model, and compute what the file must compute.
     frozen = as_functional(keras_lab.freeze(model, strict=False))

@@ -2,8 +2,6 @@
 
 import enum
 
-__all__ = ["CONTAINER_SUFFIX", "SUFFIXES", "Format", "Storage"]
-
 # The suffix decides whether a file is written plain or as a container.
 CONTAINER_SUFFIX = ".tflz"
 SUFFIXES = (".tflite", CONTAINER_SUFFIX)

@@ -17,8 +17,6 @@ from tflite_export.flatbuffer.schema import TYPES, shape_of
 from tflite_export.graph.weights import weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
 
-__all__ = ["ExportReport", "LayerRow", "inspect"]
-
 
 @dataclasses.dataclass(frozen=True)
 class LayerRow:
@@ -88,35 +86,28 @@ class ExportReport:
         return json.dumps(content, indent=1)
 
     def __str__(self) -> str:
-        lines = [*_table(self.layers), ""]
-        lines += [
-            f"{'file':<14}{_size(self.file_bytes)}, "
-            f"{_share(self.file_bytes, self.float_bytes)} float32 "
-            f"({_size(self.float_bytes)})",
-            *self._expanded_lines(),
-            f"{'expected RAM':<14}{_size(self.expected_ram_bytes)}",
-            f"{'operators':<14}"
-            + ", ".join(f"{k} {n}" for k, n in self.operators.items()),
-        ]
-        notes = sorted({(row.layer, row.note) for row in self.layers})
-        lines += [
-            f"{'note':<14}{layer}: in float32, {note}"
-            for layer, note in notes
-            if note
-        ]
-        lines += [
-            f"{'not packed':<14}{path}: its kernel is stored as float32"
-            for path in self.not_packed
-        ]
-        if self.format:
-            lines.insert(0, f"format {self.format}\n")
-        if self.agreement:
-            lines += _agreement_lines(self.agreement)
+        lines = [f"format {self.format}", ""] if self.format else []
+        lines += [*_table(self.layers), ""]
+        lines += [f"{name:<14}{text}" for name, text in self._facts()]
         return "\n".join(lines)
 
-    def _expanded_lines(self):
+    def _facts(self):
+        """Yields the lines below the table: a name and a text."""
+        share = _share(self.file_bytes, self.float_bytes)
+        whole = f"{share} float32 ({_size(self.float_bytes)})"
+        yield "file", f"{_size(self.file_bytes)}, {whole}"
         if self.expanded_bytes != self.file_bytes:
-            yield f"{'expanded':<14}{_size(self.expanded_bytes)}"
+            yield "expanded", _size(self.expanded_bytes)
+        yield "expected RAM", _size(self.expected_ram_bytes)
+        counts = [f"{name} {n}" for name, n in self.operators.items()]
+        yield "operators", ", ".join(counts)
+        for layer, note in sorted({(r.layer, r.note) for r in self.layers}):
+            if note:
+                yield "note", f"{layer}: in float32, {note}"
+        for path in self.not_packed:
+            yield "not packed", f"{path}: its kernel is stored as float32"
+        if self.agreement:
+            yield from _agreement_facts(self.agreement)
 
 
 def inspect(path) -> ExportReport:
@@ -141,13 +132,9 @@ def describe(
     format: str | None = None,
     agreement: Agreement | None = None,
 ) -> ExportReport:
-    """The report on a file, given its bytes.
+    """The report on a `.tflite` file, given its bytes and its size on disk.
 
-    Args:
-        content: The bytes of the `.tflite` file.
-        file_bytes: The size on disk.
-        format: The format, which a file of format `"float"` does not name.
-        agreement: The comparison with Keras.
+    A file of format `"float"` does not name its format.
     """
     model = FlatModel(content)
     metadata = read_metadata(model)
@@ -156,9 +143,14 @@ def describe(
         format = metadata["format"]
         float_bytes = metadata["float_bytes"]
         not_packed = metadata["not_packed"]
-        rows = _binary_rows(model, metadata)
+        rows += _binary_rows(model, metadata)
         described = {tuple(entry["signs"]) for entry in metadata["weights"]}
     rows += _other_rows(model, described)
+    operators = Counter(
+        model.operator_name(operator)
+        for subgraph in model.subgraphs
+        for operator in subgraph.operators
+    )
     if float_bytes is None:
         more = sum(4 * row.weights - row.bytes for row in rows)
         float_bytes = len(content) + more
@@ -169,34 +161,30 @@ def describe(
         expanded_bytes=len(content),
         float_bytes=float_bytes,
         expected_ram_bytes=expected_ram(model),
-        operators=_operators(model),
+        operators=dict(sorted(operators.items())),
         agreement=agreement,
         not_packed=tuple(not_packed),
     )
 
 
 def _binary_rows(model, metadata):
-    rows = []
     weights = packed_weights(model, metadata)
     alphas = {weight.path: weight.alpha for weight in weights}
     for entry in metadata["weights"]:
         subgraph, number = entry["signs"]
         size = model.bytes_on_disk(model.subgraphs[subgraph].tensors[number])
-        weights = math.prod(entry["shape"])
-        rows.append(
-            LayerRow(
-                layer=entry["path"],
-                operator=entry["operator"],
-                kind="binary",
-                arithmetic=entry["arithmetic"],
-                weights=weights,
-                bits=8 * size / weights,
-                bytes=size,
-                alpha=_range(alphas[entry["path"]]),
-                note=entry["note"],
-            )
+        count = math.prod(entry["shape"])
+        yield LayerRow(
+            layer=entry["path"],
+            operator=entry["operator"],
+            kind="binary",
+            arithmetic=entry["arithmetic"],
+            weights=count,
+            bits=8 * size / count,
+            bytes=size,
+            alpha=_range(alphas[entry["path"]]),
+            note=entry["note"],
         )
-    return rows
 
 
 def _other_rows(model, described):
@@ -205,18 +193,13 @@ def _other_rows(model, described):
         (constant.subgraph, constant.tensor): constant
         for constant in find_binary_constants(model)
     }
-    rows = {}
     for place, operator in weight_uses(model):
         subgraph, number = place
         tensor = model.subgraphs[subgraph].tensors[number]
-        if (
-            place not in described
-            and place not in rows
-            and model.is_constant(tensor)
-        ):
+        if place not in described and model.is_constant(tensor):
             name = model.operator_name(operator)
-            rows[place] = _row(model, tensor, name, binary.get(place))
-    return list(rows.values())
+            yield _row(model, tensor, name, binary.get(place))
+            described.add(place)
 
 
 def _row(model, tensor, operator, constant):
@@ -240,41 +223,13 @@ def _range(alpha):
     return (low,) if low == high else (low, high)
 
 
-def _operators(model):
-    names = [
-        model.operator_name(operator)
-        for subgraph in model.subgraphs
-        for operator in subgraph.operators
-    ]
-    return dict(sorted(Counter(names).items()))
-
-
-HEADER = (
-    "layer",
-    "operator",
-    "kind",
-    "arithmetic",
-    "weights",
-    "bits",
-    "bytes",
-    "alpha",
-)
-
-
 def _table(rows):
-    cells = [HEADER] + [
-        (
-            row.layer,
-            row.operator,
-            row.kind,
-            row.arithmetic,
-            f"{row.weights:,}",
-            f"{row.bits:.2f}",
-            f"{row.bytes:,}",
-            "–" if row.alpha is None else _alpha_text(row.alpha),
-        )
-        for row in rows
-    ]
+    cells = [[f.name for f in dataclasses.fields(LayerRow) if f.name != "note"]]
+    for row in rows:
+        alpha = [f"{value:.4g}" for value in row.alpha or ()]
+        numbers = f"{row.weights:,}", f"{row.bits:.2f}", f"{row.bytes:,}"
+        texts = row.layer, row.operator, row.kind, row.arithmetic
+        cells.append([*texts, *numbers, " … ".join(alpha) or "–"])
     widths = [max(map(len, column)) for column in zip(*cells)]
     return [
         "  ".join(
@@ -285,27 +240,16 @@ def _table(rows):
     ]
 
 
-def _alpha_text(alpha):
-    return " … ".join(f"{value:.4g}" for value in alpha)
-
-
-def _agreement_lines(agreement):
-    lines = [
-        f"{'agreement':<14}with Keras on {agreement.samples} {agreement.data} "
-        f"inputs, in {agreement.runtime}:",
-        f"{'':<14}max error {agreement.max_error:.2g} and mean error "
-        f"{agreement.mean_error:.2g} of the largest output,",
-        f"{'':<14}{_noise(agreement.snr_db)}",
-    ]
-    if agreement.equal_predictions is not None:
-        lines[-1] += f", {agreement.equal_predictions:.2%} equal predictions"
-    return lines
-
-
-def _noise(snr_db):
-    if math.isinf(snr_db):
-        return "equal"
-    return f"signal to noise {snr_db:.0f} dB"
+def _agreement_facts(a):
+    inputs = f"{a.samples} {a.data} inputs"
+    yield "agreement", f"with Keras on {inputs}, in {a.runtime}:"
+    errors = f"max error {a.max_error:.2g} and mean error {a.mean_error:.2g}"
+    yield "", f"{errors} of the largest output,"
+    noise = f"signal to noise {a.snr_db:.0f} dB"
+    last = "equal" if math.isinf(a.snr_db) else noise
+    if a.equal_predictions is not None:
+        last += f", {a.equal_predictions:.2%} equal predictions"
+    yield "", last
 
 
 def _share(size, whole):

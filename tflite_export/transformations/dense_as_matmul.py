@@ -8,12 +8,9 @@ it can multiply any two float matrices.
 import math
 
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.graph.convolution import has_fixed_size
-from tflite_export.graph.replacement import Replacement
+from tflite_export.graph.replacement import Replacement, has_fixed_size
 from tflite_export.graph.site import Site
 from tflite_export.transformations import sign_inputs
-
-__all__ = ["apply", "can_apply"]
 
 # From how many rows on the product is faster than the runtime's own operator,
 # in int8 and in float. Measured with 128 to 2048 inputs.
