@@ -31,7 +31,7 @@ def interpreter_class(runtime: str | None = None):
 
 
 def make_interpreter(
-    content: bytes,
+    path,
     runtime: str | None = None,
     xnnpack: bool = True,
     threads: int = 1,
@@ -39,12 +39,12 @@ def make_interpreter(
     """An interpreter of a model, with its tensors not yet allocated.
 
     Args:
-        content: The bytes of a `.tflite` or `.tflz` file, or its path.
+        path: The path of a `.tflite` or `.tflz` file, or its content as bytes.
         runtime: `"litert"`, `"tf"`, or `None` for the first that is installed.
         xnnpack: Whether to use XNNPACK, as the runtime does by default.
         threads: The number of threads.
     """
-    content, _ = read_content(content)
+    content, _ = read_content(path)
     module, _ = interpreter_class(runtime)
     kinds = getattr(module, "OpResolverType", None)
     if kinds is None:

@@ -10,11 +10,10 @@ import numpy as np
 from tflite_export.agreement import Agreement
 from tflite_export.container import read_content
 from tflite_export.errors import damage_as_error
-from tflite_export.expected_ram import expected_ram
 from tflite_export.find import find_binary_constants
-from tflite_export.flatbuffer.model import FlatModel, name_of
-from tflite_export.flatbuffer.schema import TYPES, shape_of
-from tflite_export.graph.weights import weight_uses
+from tflite_export.flatbuffer.model import FlatModel, inputs_of, name_of
+from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
+from tflite_export.graph.weights import WEIGHTED_OPERATORS, weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
 
 
@@ -160,7 +159,7 @@ def describe(
         file_bytes=file_bytes,
         expanded_bytes=len(content),
         float_bytes=float_bytes,
-        expected_ram_bytes=expected_ram(model),
+        expected_ram_bytes=_expected_ram(model),
         operators=dict(sorted(operators.items())),
         agreement=agreement,
         not_packed=tuple(not_packed),
@@ -221,6 +220,44 @@ def _row(model, tensor, operator, constant):
 def _range(alpha):
     low, high = float(np.min(alpha)), float(np.max(alpha))
     return (low,) if low == high else (low, high)
+
+
+def _expected_ram(model):
+    """An estimate of the runtime's memory for weights and activations.
+
+    The runtime keeps tensors that are computed from constants alone. XNNPACK
+    keeps a copy of the constants that it computes with. The activations of one
+    operator are in memory at the same time.
+    """
+    total = activations = 0
+    for subgraph in model.subgraphs:
+        known = {
+            number
+            for number, tensor in enumerate(subgraph.tensors)
+            if model.is_constant(tensor)
+        }
+        for operator in subgraph.operators:
+            inputs = [i for i in inputs_of(operator) if i >= 0]
+            outputs = operator.outputs.tolist()
+            sizes = {i: _ram(subgraph.tensors[i]) for i in (*inputs, *outputs)}
+            if inputs and set(inputs) <= known:
+                known.update(outputs)
+                total += sum(sizes[i] for i in outputs)
+                continue
+            if model.operator_name(operator) in WEIGHTED_OPERATORS:
+                total += sum(
+                    sizes[i]
+                    for i in inputs
+                    if model.is_constant(subgraph.tensors[i])
+                )
+            needed = sum(n for i, n in sizes.items() if i not in known)
+            activations = max(activations, needed)
+    return total + activations
+
+
+def _ram(tensor):
+    count = math.prod(max(n, 1) for n in shape_of(tensor))
+    return count * BITS.get(TYPES[tensor.type], 0) // 8
 
 
 def _table(rows):

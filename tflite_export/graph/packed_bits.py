@@ -198,13 +198,6 @@ class Unpacker:
         type_name = self.model.type_name(tensors[0])
         shape = list(shape_of(tensors[0]))
         shape[axis] = sum(shape_of(tensor)[axis] for tensor in tensors)
-        version = 2 if type_name == "INT8" else 3
-        return self.add(
-            "CONCATENATION",
-            numbers,
-            name,
-            shape,
-            type_name,
-            version=version,
-            axis=axis,
-        )
+        options = {"version": 2 if type_name == "INT8" else 3, "axis": axis}
+        output = name, shape, type_name
+        return self.add("CONCATENATION", numbers, *output, **options)

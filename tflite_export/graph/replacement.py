@@ -55,13 +55,11 @@ class Replacement:
     def taps(self, data: int, axis: int) -> int:
         """What each tap of the kernel multiplies, side by side as channels."""
         stride, dilation = self.steps(axis)
+        count = self.shape(self.weights)[1 + axis]
         span = (self.shape(self.output)[1 + axis] - 1) * stride + 1
-        firsts = [
-            tap * dilation for tap in range(self.shape(self.weights)[1 + axis])
-        ]
         parts = [
             self.slice(data, {1 + axis: range(first, first + span, stride)})
-            for first in firsts
+            for first in range(0, count * dilation, dilation)
         ]
         return self.concatenate(parts, 3)
 
@@ -76,15 +74,10 @@ class Replacement:
         `integers` are more inputs, as integer constants.
         """
         more = [self.constant(np.array(value, np.int32)) for value in integers]
-        position = self.subgraph.operators.index(self.operator)
+        place = self.subgraph, self.subgraph.operators.index(self.operator)
+        output = f"product/{name.lower()}", shape
         return self.model.insert(
-            self.subgraph,
-            position,
-            name,
-            inputs + more,
-            f"product/{name.lower()}",
-            shape,
-            **options,
+            *place, name, inputs + more, *output, **options
         )
 
     def reshape(self, tensor, shape, axis=0) -> int:
@@ -112,16 +105,9 @@ class Replacement:
         if tuple(shape) == self.shape(data):
             return data
         # The masks keep the whole batch, whatever its size.
-        return self.add(
-            "STRIDED_SLICE",
-            [data],
-            tuple(shape),
-            begin,
-            end,
-            strides,
-            beginMask=1 << batch_axis,
-            endMask=1 << batch_axis,
-        )
+        masks = dict.fromkeys(("beginMask", "endMask"), 1 << batch_axis)
+        parts = begin, end, strides
+        return self.add("STRIDED_SLICE", [data], tuple(shape), *parts, **masks)
 
     def concatenate(self, parts, axis) -> int:
         """Joins parts along an axis."""

@@ -114,15 +114,12 @@ class Site:
 
     @functools.cached_property
     def _sign_inputs(self):
-        names = map(self.model.operator_name, self.users)
-        return [
-            comes_from_sign(
-                self.model,
-                self.subgraph,
-                inputs_of(user)[WEIGHTED_OPERATORS[name].data],
-            )
-            for user, name in zip(self.users, names)
-        ]
+        found = []
+        for user in self.users:
+            name = self.model.operator_name(user)
+            data = inputs_of(user)[WEIGHTED_OPERATORS[name].data]
+            found.append(comes_from_sign(self.model, self.subgraph, data))
+        return found
 
     @functools.cached_property
     def _feeds_sign(self):

@@ -31,11 +31,10 @@ def apply(site: Site) -> None:
     matrix = weight.signs.reshape(len(weight.signs), -1)
     site.stored = dataclasses.replace(weight, signs=matrix, to_keras=(1, 0))
     for user in site.users:
-        _replace(site.model, site.subgraph, user)
+        _replace(Replacement(site.model, site.subgraph, user))
 
 
-def _replace(model, subgraph, operator):
-    new = Replacement(model, subgraph, operator)
+def _replace(new):
     _, height, width, channels = new.shape(new.output)
     size, taps = (
         new.batch * height * width,

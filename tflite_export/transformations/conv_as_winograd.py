@@ -88,7 +88,8 @@ def apply(site: Site) -> None:
     site.subgraph.tensors[weight.tensor].buffer = 0
     scales = None if weight.is_uniform else weight.scales
     for user in site.users:
-        _replace(site.model, site.subgraph, user, weights, scales)
+        new = Replacement(site.model, site.subgraph, user)
+        _replace(new, weights, scales)
     site.place = 0, bits
     site.storage = Storage.BITS
 
@@ -131,12 +132,11 @@ def _tiles(width):
     return -(-width // OUTPUTS)
 
 
-def _replace(model, subgraph, operator, weights, scales):
+def _replace(new, weights, scales):
     """Replaces a convolution, given the tensor of G g.
 
     The channels are multiplied by the scales, unless these are `None`.
     """
-    new = Replacement(model, subgraph, operator)
     _, height, width, channels = new.shape(new.output)
     tiles = _tiles(width)
     size, taps = new.batch * height * tiles, new.shape(weights)[-1]

@@ -30,7 +30,7 @@ def can_apply(site: Site) -> bool:
 def apply(site: Site) -> None:
     """Replaces the dense layers by products."""
     for user in site.users:
-        _replace(site.model, site.subgraph, user)
+        _replace(Replacement(site.model, site.subgraph, user))
 
 
 def _has_rows(model: FlatModel, subgraph, operator, fewest):
@@ -40,8 +40,7 @@ def _has_rows(model: FlatModel, subgraph, operator, fewest):
     return has_fixed_size(subgraph, operator) and rows >= fewest
 
 
-def _replace(model, subgraph, operator):
-    new = Replacement(model, subgraph, operator)
+def _replace(new):
     rows, inputs = _sizes(new)
     output = new.shape(new.output)
     matrix = new.reshape(new.data, (rows, inputs))

@@ -125,18 +125,13 @@ def _add_map(model, subgraph, operator, addition, rows, columns):
     subgraph.tensors[product].shapeSignature = signature
     operator.outputs = np.array([product], np.int32)
     options = operator.builtinOptions
-    activation = options.fusedActivationFunction
+    activation = {"fusedActivationFunction": options.fusedActivationFunction}
     options.fusedActivationFunction = schema.ActivationFunctionType.NONE
     position = subgraph.operators.index(operator) + 1
-    row_index = model.add_constant(subgraph, "rows", rows)
-    column_index = model.add_constant(subgraph, "columns", columns)
+    rows = model.add_constant(subgraph, "rows", rows)
+    columns = model.add_constant(subgraph, "columns", columns)
     subgraph.operators[position:position] = [
-        model.operator("GATHER", [table, row_index], [tall], axis=1),
-        model.operator("GATHER", [tall, column_index], [full], axis=2),
-        model.operator(
-            "ADD",
-            [product, full],
-            [output],
-            fusedActivationFunction=activation,
-        ),
+        model.operator("GATHER", [table, rows], [tall], axis=1),
+        model.operator("GATHER", [tall, columns], [full], axis=2),
+        model.operator("ADD", [product, full], [output], **activation),
     ]
