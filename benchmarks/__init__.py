@@ -2,8 +2,8 @@
 
 `python -m benchmarks` runs every part that has not run and writes the tables of
 `results/benchmarks/README.md`. `harness.py` times and keeps results, one module
-per measurement is a program, `peers/` has one worker per library, and
-`report.py` turns the JSON files into tables.
+per part measures, `peers/` has one worker per library, and `report.py` turns
+the JSON files into tables.
 """
 
 import os

@@ -4,28 +4,23 @@
     python -m benchmarks growth --again     # one part, once more
     python -m benchmarks --report           # only the tables
 
-A part is a program that writes one JSON file. It keeps each row as soon as it
-is measured, so after an interrupt the same command continues.
+A part writes one JSON file. It keeps each row as soon as it is measured, so
+after an interrupt the same command continues.
 """
 
 import argparse
-import subprocess
+import multiprocessing
 import sys
 from pathlib import Path
 
+import filelock
+
 from benchmarks import harness, report
 
-# The modules, each with options for a smoke test.
-PARTS = {
-    "peers_train_step": "--rounds 2 --steps-per-round 1 --width 8",
-    "peers_accuracy": "--epochs 1 --seeds 1 2 --width 32 --images 1000",
-    "peers_files": "--processes 1 --seconds-per-process 0.1 --width 16",
-    "growth": "--rounds 2 --exports 1 --most 1000000",
-    "train_step": "--rounds 2 --steps-per-round 1 --width 8",
-    "recurrent_step": "--rounds 2 --cells 8 --steps 5 --batch 2",
-    "inference": "--processes 1 --seconds-per-process 0.1 --networks conv128",
-    "monitor": "--rounds 2 --steps-per-round 1 --width 8",
-}
+PARTS = (
+    *("peers_train_step", "peers_accuracy", "peers_files", "growth"),
+    *("train_step", "recurrent_step", "inference", "monitor"),
+)
 
 
 def parse(argv):
@@ -35,11 +30,7 @@ def parse(argv):
     add = parser.add_argument
     add("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
     add("--again", action="store_true", help="run finished parts again")
-    add(
-        "--quick",
-        action="store_true",
-        help="a smoke test with tiny networks; needs --results",
-    )
+    add("--quick", action="store_true", help="a smoke test; needs --results")
     add("--report", action="store_true", help="run nothing, write the tables")
     add("--results", type=Path, metavar="DIR", help="the folder of results")
     arguments = parser.parse_args(argv)
@@ -61,41 +52,50 @@ def run_part(name, arguments) -> bool:
     if arguments.again:
         output = path.with_suffix(".again.json")
     elif path.exists() and harness.read_result(path).get("finished", True):
-        print(f"{name}: finished before", flush=True)
+        print(f"{name}: finished before")
         return True
     print(f"{name}:", flush=True)
-    command = [sys.executable, "-m", f"benchmarks.{name}"]
-    command += ["--output", str(output)]
-    done = subprocess.run(
-        command + (PARTS[name].split() if arguments.quick else [])
-    )
-    if done.returncode == 0:
-        output.replace(path)
-    return done.returncode == 0
+    if not run_in_process(name, output, arguments.quick):
+        print(f"{name}: failed", file=sys.stderr)
+        return False
+    output.replace(path)
+    return True
+
+
+def run_in_process(*arguments) -> bool:
+    """Runs a part in its own process, with its own TensorFlow."""
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=harness.run, args=arguments)
+    process.start()
+    process.join()
+    return process.exitcode == 0
 
 
 def run(arguments) -> int:
     """Runs the parts, writes the tables, and returns the exit code."""
-    code = 0
-    report.load(arguments.results)  # A damaged file is an error at the start.
-    for name in [] if arguments.report else arguments.parts or PARTS:
-        try:
-            done = run_part(name, arguments)
-        except KeyboardInterrupt:
-            print("\nInterrupted. The same command continues.")
-            code = 130
-            break
-        if not done:
-            print(f"{name}: failed", file=sys.stderr, flush=True)
-            code = 1
+    done = []
+    if not arguments.report:
+        arguments.results.mkdir(parents=True, exist_ok=True)
+        # Two benchmarks at the same time would disturb each other.
+        lock = arguments.results / ".benchmarks.lock"
+        with filelock.FileLock(lock, timeout=0):
+            parts = arguments.parts or PARTS
+            done = [run_part(name, arguments) for name in parts]
     for path in report.write(arguments.results):
         print(f"wrote {path}")
-    return code
+    return 0 if all(done) else 1
 
 
 def main(argv=None) -> int:
     arguments = parse(argv)
-    return harness.exit_code(lambda: run(arguments))
+    try:
+        return run(arguments)
+    except KeyboardInterrupt:
+        print("\nInterrupted. The same command continues.")
+        return 130
+    except (harness.ResultError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """The time of an inference in each of our formats, relative to `"float"`.
 
-    python -m benchmarks.inference
-
 The networks are the paper's MNIST network, an LSTM of 512 cells over 32 steps
 of 512 inputs, and three convolutions of the CIFAR-10 network. Everything runs
 in the stock interpreter with XNNPACK at batch size 1, with one and with two
@@ -11,11 +9,10 @@ come from processes that hold one model only.
 """
 
 import statistics
-import sys
 import tempfile
 import time
 
-from benchmarks import harness, networks
+from benchmarks import networks
 from benchmarks.interpreter import measure_alone, measure_turns
 from benchmarks.worker import Worker, forget_peak, memory
 
@@ -38,6 +35,45 @@ NETWORKS = {
     "conv256": conv(256, 16),
     "conv512": conv(512, 8),
 }
+ALL = list(NETWORKS)
+OPTIONS = {"processes": 5, "seconds_per_process": 2.0, "networks": ALL}
+QUICK = {"processes": 1, "seconds_per_process": 0.1, "networks": ["conv128"]}
+
+
+def cells(options):
+    return [{"network": network} for network in options.networks]
+
+
+def measure(cell, options, _):
+    """Returns a row per format and number of threads."""
+    costs = []
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [f"{folder}/{format}.tflite" for format in FORMATS]
+        for format, path in zip(FORMATS, paths):
+            with Worker("benchmarks.inference") as worker:
+                task = {**cell, "format": format, "path": path}
+                cost = worker.call("export", **task)
+            alone = measure_alone(path, options.processes)
+            cost["load_milliseconds"] = 1000 * min(alone["load_seconds"])
+            cost["memory_bytes"] = max(alone["memory_bytes"])
+            costs.append({"format": format, **cost})
+        seconds = measure_turns(
+            paths, options.processes, options.seconds_per_process
+        )
+    return [
+        {**cost, "threads": int(threads), **compare(times, seconds[0][threads])}
+        for cost, found in zip(costs, seconds)
+        for threads, times in found.items()
+    ]
+
+
+def compare(times, baseline):
+    ratios = [ours / float for ours, float in zip(times, baseline)]
+    return {
+        "ratio": statistics.median(ratios),
+        "ratios": ratios,
+        "milliseconds": 1000 * min(times),
+    }
 
 
 def export(network, format, path):
@@ -57,52 +93,3 @@ def export(network, format, path):
         "export_memory_bytes": memory().peak - before,
         "max_error": report.agreement.max_error,
     }
-
-
-def measure(cell, arguments, _):
-    """Returns a row per format and number of threads."""
-    costs = []
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [f"{folder}/{format}.tflite" for format in FORMATS]
-        for format, path in zip(FORMATS, paths):
-            with Worker("benchmarks.inference") as worker:
-                task = {**cell, "format": format, "path": path}
-                cost = worker.call("export", **task)
-            alone = measure_alone(path, arguments.processes)
-            cost["load_milliseconds"] = 1000 * min(alone["load_seconds"])
-            cost["memory_bytes"] = max(alone["memory_bytes"])
-            costs.append({"format": format, **cost})
-        seconds = measure_turns(
-            paths, arguments.processes, arguments.seconds_per_process
-        )
-    rows = []
-    for threads in seconds[0]:
-        for cost, times in zip(costs, seconds):
-            pairs = zip(times[threads], seconds[0][threads])
-            ratios = [ours / float for ours, float in pairs]
-            rows.append(
-                {
-                    **cost,
-                    "threads": int(threads),
-                    "ratio": statistics.median(ratios),
-                    "ratios": ratios,
-                    "milliseconds": 1000 * min(times[threads]),
-                }
-            )
-    return rows
-
-
-def cells(arguments):
-    return [{"network": network} for network in arguments.networks]
-
-
-OPTIONS = {
-    "processes": 5,
-    "seconds_per_process": 2.0,
-    "networks": list(NETWORKS),
-}
-BENCHMARK = harness.Benchmark("inference", __doc__, OPTIONS, cells, measure)
-
-
-if __name__ == "__main__":
-    sys.exit(BENCHMARK.main())

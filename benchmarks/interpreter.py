@@ -4,15 +4,13 @@
 """
 
 import gzip
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.peers import environments
 from benchmarks.worker import Cannot, Worker, forget_peak, memory
-
-__all__ = ["THREADS", "measure_alone", "measure_turns"]
 
 THREADS = (1, 2)
 
@@ -68,7 +66,7 @@ def compute_engine():
 
 # Each imports a runtime and returns a function that loads a file. That function
 # returns one that runs the model, and one that returns its outputs.
-RUNTIMES = {"litert": litert, "compute_engine": compute_engine}
+RUNTIMES = {"keras_lab": litert, "compute_engine": compute_engine}
 
 
 def _example(shape, dtype, seed=0):
@@ -78,16 +76,13 @@ def _example(shape, dtype, seed=0):
     return rng.normal(size=shape).astype(dtype)
 
 
-def alone(path, runtime):
+def alone(peer, path):
     """Returns load time and memory of one model, and its output.
 
     The output is the difference of two examples' outputs, so that biases do not
-    hide what the weights do.
-
-    Raises:
-        Cannot: If the output is not finite.
+    hide what the weights do. Raises `Cannot` if it is not finite.
     """
-    load = RUNTIMES[runtime]()
+    load = RUNTIMES[peer]()
     before = memory()
     forget_peak()
     start = time.perf_counter()
@@ -107,12 +102,12 @@ def alone(path, runtime):
     }
 
 
-def turns(paths, threads, seconds, runtime):
+def turns(peer, paths, threads, seconds):
     """Returns the seconds per inference of several models that take turns.
 
     The best turn of each counts: other programs can only slow it down.
     """
-    load = RUNTIMES[runtime]()
+    load = RUNTIMES[peer]()
     models = [load(path, threads)[0] for path in paths]
     times = [[] for _ in models]
     begin = time.perf_counter()
@@ -127,31 +122,29 @@ def turns(paths, threads, seconds, runtime):
     return [min(results) for results in times]
 
 
-def measure_alone(path, processes, **runtime):
+def measure_alone(path, processes, peer="keras_lab"):
     """Returns a list of each result of `alone`, one item per process."""
-    runs = [_run("alone", runtime, path=path) for _ in range(processes)]
+    runs = [_run("alone", peer, path=path) for _ in range(processes)]
     return {name: [run[name] for run in runs] for name in runs[0]}
 
 
-def measure_turns(paths, processes, seconds, **runtime):
+def measure_turns(paths, processes, seconds, peer="keras_lab"):
     """Returns the seconds per inference of each model.
 
     They are in a dict by the number of threads, as lists of one item per
     process.
     """
-    found = {}
+    found = [{} for _ in paths]
     for threads in THREADS:
-        options = {"paths": paths, "threads": threads, "seconds": seconds}
-        runs = [_run("turns", runtime, **options) for _ in range(processes)]
-        found[str(threads)] = list(zip(*runs))
-    return [
-        {threads: times[number] for threads, times in found.items()}
-        for number in range(len(paths))
-    ]
+        task = {"paths": paths, "threads": threads, "seconds": seconds}
+        runs = [_run("turns", peer, **task) for _ in range(processes)]
+        for model, times in zip(found, zip(*runs)):
+            model[str(threads)] = times
+    return found
 
 
-def _run(task, runtime, **arguments):
-    python = runtime.get("python", sys.executable)
-    name = runtime.get("runtime", "litert")
+def _run(function, peer, **arguments):
+    """Runs a function of this module with the runtime of a peer."""
+    python = environments.install(peer)
     with Worker("benchmarks.interpreter", python) as worker:
-        return worker.call(task, runtime=name, **arguments)
+        return worker.call(function, peer=peer, **arguments)

@@ -6,9 +6,8 @@ builds it from its own layers:
     [["Input", {"shape": [784]}], ["Dense", {"units": 2048, …}], …]
 """
 
-__all__ = ["NETWORKS", "SEED", "build", "dense_block", "describe"]
-
 SEED = 1
+NONE = {}
 CHARACTERS = 87
 STEPS = 100
 KERNELS = ("Dense", "Conv2D", "LSTM")
@@ -67,30 +66,23 @@ def describe(name: str, width: int | None = None) -> list:
     return function(width or default)
 
 
-def build(description, keras, layers=None, kernel=None, inputs=None, norm=None):
+def build(description, keras, layers=NONE, kernel=NONE, inputs=NONE, norm=NONE):
     """Returns a model of the layers in a list.
 
-    Args:
-        description: What `describe` returns.
-        keras: The module, Keras 3 or `tf_keras`.
-        layers: The layers with kernels, by their names in Keras. Those that
-            are missing come from `keras`.
-        kernel: Additional arguments of the layers with kernels.
-        inputs: The same for all but the first of them. If there are any,
-            activations are binary, and the network has no ReLU.
-        norm: Additional arguments of batch norm.
+    `keras` is Keras 3 or `tf_keras`. `layers` replaces some of its layers.
+    `kernel` has additional arguments of the layers with kernels, `inputs` those
+    of all but the first of them, and `norm` those of batch norm. With `inputs`,
+    activations are binary, and the network has no ReLU.
     """
-    model, first = keras.Sequential(), True
-    for name, options in description:
-        if name == "Input":
-            model.add(keras.Input(options["shape"]))
-            continue
+    (_, shape), *rest = description
+    model, first = keras.Sequential([keras.Input(**shape)]), True
+    for name, options in rest:
         if name == "ReLU" and inputs:
             continue
-        more = (norm or {}) if name == "BatchNormalization" else {}
+        more = norm if name == "BatchNormalization" else {}
         if name in KERNELS:
-            more = {**(kernel or {}), **((not first and inputs) or {})}
+            more = kernel if first else {**kernel, **inputs}
             first = False
-        layer = (layers or {}).get(name) or getattr(keras.layers, name)
+        layer = layers.get(name) or getattr(keras.layers, name)
         model.add(layer(**options, **more))
     return model

@@ -1,14 +1,11 @@
 """The time of a step of the paper's LSTM, relative to `keras.layers.LSTM`.
 
-    python -m benchmarks.recurrent_step
-
 512 cells, 87 one-hot inputs, 100 time steps, batch 100, and a dense layer of 87
 logits: a training step and an inference, each with and without XLA, and how the
 time of the training step divides into parts.
 """
 
 import statistics
-import sys
 
 import keras
 import numpy as np
@@ -17,6 +14,8 @@ import tensorflow as tf
 import keras_lab
 from benchmarks import harness, networks
 
+OPTIONS = {"rounds": 11, "cells": 512, "steps": 100, "batch": 100}
+QUICK = {"rounds": 2, "cells": 8, "steps": 5, "batch": 2}
 CHARACTERS = networks.CHARACTERS
 LAYERS = {
     "keras": lambda cells: keras.layers.LSTM(cells, return_sequences=True),
@@ -30,26 +29,20 @@ LAYERS = {
 class Network:
     """A compiled model and the functions whose times are compared."""
 
-    def __init__(self, name, jit_compile, arguments):
+    def __init__(self, name, jit_compile, options):
         keras.utils.set_random_seed(networks.SEED)
-        self.layer = LAYERS[name](arguments.cells)
+        self.layer = LAYERS[name](options.cells)
         # Keras' own layer refuses XLA, because of cuDNN.
         self.layer.supports_jit = True
         rng = np.random.default_rng(networks.SEED)
-        text = rng.integers(
-            0, CHARACTERS, (arguments.batch, arguments.steps + 1)
-        )
+        text = rng.integers(0, CHARACTERS, (options.batch, options.steps + 1))
         x, self.y = text[:, :-1, None], text[:, 1:]
         if name != "lab, one_hot":
             x = np.eye(CHARACTERS, dtype="float32")[x[..., 0]]
         self.x, self.jit_compile = tf.constant(x), jit_compile
-        model = keras.Sequential(
-            [
-                keras.Input(x.shape[1:], dtype=x.dtype),
-                self.layer,
-                keras.layers.Dense(CHARACTERS),
-            ]
-        )
+        model = keras.Sequential([keras.Input(x.shape[1:], dtype=x.dtype)])
+        model.add(self.layer)
+        model.add(keras.layers.Dense(CHARACTERS))
         adam = keras.optimizers.Adam if name == "keras" else keras_lab.LABAdam
         model.compile(
             adam(0.002, clipvalue=5.0),
@@ -76,58 +69,41 @@ class Network:
                 loss = forward()
             return tape.gradient(loss, variables)
 
-        prefixes = {
-            "loop": self._function(forward),
-            "backward": self._function(backward),
-            "update": self.train,
-        }
-        if not hasattr(cell, "look_ahead"):
-            return prefixes
         first = tf.transpose(self.x, [1, 0, 2])
-        return {
-            "form ŵ": self._function(lambda: cell.look_ahead()[:2]),
-            "project": self._function(
-                lambda: (
-                    cell.binary_recurrent_kernel,
-                    cell.project(first, cell.binary_kernel),
-                )
-            ),
-            **prefixes,
-        }
+
+        def project():
+            projected = cell.project(first, cell.binary_kernel)
+            return cell.binary_recurrent_kernel, projected
+
+        functions = {"loop": forward, "backward": backward}
+        if hasattr(cell, "look_ahead"):
+            form = {"form ŵ": lambda: cell.look_ahead()[:2], "project": project}
+            functions = form | functions
+        compiled = {n: self._function(f) for n, f in functions.items()}
+        return {**compiled, "update": self.train}
 
     def _function(self, function):
         return tf.function(function, jit_compile=self.jit_compile)
 
 
-def measure(_, arguments, journal):
+def measure(_, options, journal):
     keras_lab.config.keep_memory()
     keys = [(name, xla) for name in LAYERS for xla in (False, True)]
-    made = {key: Network(*key, arguments) for key in keys}
+    made = {key: Network(*key, options) for key in keys}
     rows = []
     for what in ("train", "infer"):
-        print(f"{what}:", flush=True)
         runs = {key: getattr(made[key], what) for key in keys}
-        seconds = harness.interleave(runs, arguments.rounds)
-        rows += [
-            {
-                "what": what,
-                "layer": key[0],
-                "jit_compile": key[1],
-                # Keras runs its LSTM without XLA unless told otherwise.
-                "ratio": harness.ratio(seconds, key, ("keras", False)),
-                "seconds": seconds[key],
-            }
-            for key in keys
-        ]
-    print("parts of a training step:", flush=True)
-    journal.content["parts"] = [
-        {
-            "layer": key[0],
-            "jit_compile": key[1],
-            "milliseconds": parts(made[key].prefixes(), arguments.rounds),
-        }
-        for key in keys
-    ]
+        seconds = harness.interleave(runs, options.rounds)
+        for layer, xla in keys:
+            row = {"what": what, "layer": layer, "jit_compile": xla}
+            # Keras runs its LSTM without XLA unless told otherwise.
+            ratio = harness.ratio(seconds, (layer, xla), ("keras", False))
+            rows.append({**row, "ratio": ratio, "seconds": seconds[layer, xla]})
+    journal.content["parts"] = []
+    for layer, xla in keys:
+        spent = parts(made[layer, xla].prefixes(), options.rounds)
+        row = {"layer": layer, "jit_compile": xla, "milliseconds": spent}
+        journal.content["parts"].append(row)
     return rows
 
 
@@ -138,13 +114,3 @@ def parts(prefixes, rounds):
         until = 1000 * statistics.median(values)
         found[part], before = until - before, until
     return found
-
-
-OPTIONS = {"rounds": 11, "cells": 512, "steps": 100, "batch": 100}
-BENCHMARK = harness.Benchmark(
-    "recurrent_step", __doc__, OPTIONS, lambda _: [{}], measure
-)
-
-
-if __name__ == "__main__":
-    sys.exit(BENCHMARK.main())

@@ -17,23 +17,20 @@ from pathlib import Path
 from benchmarks import harness
 from benchmarks.tables import BLOCKS, TASKS, headline
 
-__all__ = ["DOCUMENTS", "insert", "load", "write"]
-
 ROOT = harness.RESULTS.parents[1]
-DOCUMENTS = ("README.md", "docs/**/*.md", "tflite_export/README.md")
+DOCUMENTS = (
+    *("results/benchmarks/README.md", "README.md", "docs/**/*.md"),
+    "tflite_export/README.md",
+)
+COLOURS = {"keras": "#777777", "lab": "#c0392b", "export": "#2471a3"}
 MARKERS = "<!-- benchmarks: {} -->\n{}<!-- benchmarks: end -->"
 
 
 def load(folder: Path) -> dict:
-    """Returns the contents of the JSON files of a folder, by part.
-
-    Raises:
-        ResultError: If one is damaged.
-    """
+    """Returns the contents of the JSON files of a folder, by part."""
     parts = {part for part, _ in BLOCKS.values()}
-    paths = {part: Path(folder) / f"{part}.json" for part in parts}
-    found = {part: path for part, path in paths.items() if path.exists()}
-    return {part: harness.read_result(path) for part, path in found.items()}
+    paths = [folder / f"{part}.json" for part in parts]
+    return {p.stem: harness.read_result(p) for p in paths if p.exists()}
 
 
 def insert(text: str, results: dict) -> str:
@@ -62,19 +59,19 @@ def write(folder: Path) -> list[Path]:
     if not page.exists():
         blocks = [MARKERS.format(name, "") for name in ["headline", *BLOCKS]]
         harness.write_text(page, "\n\n".join(["# Benchmarks", *blocks]) + "\n")
-    documents = [page]
-    if folder == harness.RESULTS:
-        documents += [p for glob in DOCUMENTS for p in sorted(ROOT.glob(glob))]
-    written = []
-    for path in documents:
-        text = path.read_text()
-        if "<!-- benchmarks: " in text:
-            harness.write_text(path, insert(text, results))
-            written.append(path)
+    written = documents() if folder == harness.RESULTS else [page]
+    for path in written:
+        harness.write_text(path, insert(path.read_text(), results))
     if "growth" in results:
         written.append(folder / "growth.png")
         draw_growth(results["growth"]["rows"], written[-1])
     return written
+
+
+def documents() -> list[Path]:
+    """Returns the documents of the repository that have tables."""
+    found = [p for glob in DOCUMENTS for p in sorted(ROOT.glob(glob))]
+    return [p for p in found if "<!-- benchmarks: " in p.read_text()]
 
 
 def draw_growth(rows, path):
@@ -84,7 +81,6 @@ def draw_growth(rows, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    colours = {"keras": "#777777", "lab": "#c0392b", "export": "#2471a3"}
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for axis, label, value in (
         (axes[0], "seconds", lambda row: statistics.median(row["seconds"])),
@@ -93,10 +89,8 @@ def draw_growth(rows, path):
         for task, title in TASKS.items():
             made = [r for r in rows if r["task"] == task and "cannot" not in r]
             points = sorted((row["weights"], value(row)) for row in made)
-            style = {"color": colours[task], "label": title}
-            axis.loglog(*zip(*points), "o-", **style)
-        axis.set_xlabel("weights")
-        axis.set_ylabel(label)
+            axis.loglog(*zip(*points), "o-", color=COLOURS[task], label=title)
+        axis.set(xlabel="weights", ylabel=label)
         axis.grid(alpha=0.3)
     # Less than a factor of ten: numbers, not powers.
     axes[1].yaxis.set_major_formatter("{x:g}")

@@ -5,8 +5,6 @@ import statistics
 
 from benchmarks import harness
 
-__all__ = ["BLOCKS", "TASKS", "headline"]
-
 METHODS = {
     "keras": "Keras float32",
     "tf_keras": "tf_keras float32",
@@ -58,7 +56,7 @@ def table(heads, rows):
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def grid(rows, lines, columns, corner=""):
+def grid(content, corner, lines, columns):
     """Returns a table of cells, each of them found by two keys.
 
     `lines` has the key of each line by its title, `columns` the key of each
@@ -68,7 +66,7 @@ def grid(rows, lines, columns, corner=""):
     for title, key in lines.items():
         line, reasons = [title], []
         for more, text in columns.values():
-            row = find(rows, **key, **more)
+            row = find(content["rows"], **key, **more)
             missing = row is None or "cannot" in row
             # A reason stands once in a line.
             line.append("–" if missing and row in reasons else cell(row, text))
@@ -114,37 +112,37 @@ def by_xla(name, values, order=(True, False)):
     }
 
 
+def methods(content):
+    """The methods that a file has, in the order of `METHODS`."""
+    return [m for m in METHODS if find(content["rows"], method=m)]
+
+
 def peers_train_step(content):
-    known = {row["method"] for row in content["rows"]}
-    lines = {METHODS[m]: {"method": m} for m in METHODS if m in known}
+    lines = {METHODS[method]: {"method": method} for method in methods(content)}
     columns = by_xla("network", {"mlp": "mlp", "conv": "conv"})
-    return grid(content["rows"], lines, columns, "method")
+    return grid(content, "method", lines, columns)
 
 
 def errors(rows, method):
-    """The test errors, one per seed."""
+    """The test errors, one per seed, and their mean with the deviation."""
     found = [row for row in rows if row["method"] == method]
-    return [row["test_error"] for row in found if "cannot" not in row]
-
-
-def mean_error(rows, method):
-    values = errors(rows, method)
+    values = [row["test_error"] for row in found if "cannot" not in row]
     if not values:
-        return cell(find(rows, method=method), str)
+        return [], cell(find(rows, method=method), str)
     deviation = statistics.stdev(values) if len(values) > 1 else 0
-    return f"{statistics.fmean(values):.2f} ± {deviation:.2f}%"
+    return values, f"{statistics.fmean(values):.2f} ± {deviation:.2f}%"
 
 
 def peers_accuracy(content):
-    rows, lines = content["rows"], []
-    for method in [m for m in METHODS if find(rows, method=m)]:
-        values, bits = errors(rows, method), BITS.get(method, 1)
-        mean = statistics.fmean(values) if values else 100
+    lines = []
+    for method in methods(content):
+        values, mean = errors(content["rows"], method)
+        bits = BITS.get(method, 1)
         each = ", ".join(f"{value:.2f}" for value in values)
-        texts = METHODS[method], str(bits), mean_error(rows, method), each
-        lines.append((bits, mean, texts))
+        order = bits, statistics.fmean(values or [100])
+        lines.append((order, [METHODS[method], str(bits), mean, each]))
     heads = ("method", "bits per weight", "test error", "each seed")
-    return table(heads, [texts for *_, texts in sorted(lines)])
+    return table(heads, [texts for _, texts in sorted(lines)])
 
 
 def over_limit(row):
@@ -167,42 +165,39 @@ FILE_COLUMNS = {
 def peers_files(content, network):
     lines = {t: {"network": network, "format": f} for f, t in FORMATS.items()}
     columns = {title: ({}, text) for title, text in FILE_COLUMNS.items()}
-    return grid(content["rows"], lines, columns, "format")
+    return grid(content, "format", lines, columns)
 
 
 def growth(content):
-    sizes = sorted({row["weights"] for row in content["rows"]})
     columns = {}
     for task, title in TASKS.items():
         key = {"task": task}
         columns[f"{title}, s"] = key, lambda row: times(row["seconds"], 1, 3)
         columns[f"{title}, peak"] = key, lambda r: megabytes(r["peak_bytes"])
+    sizes = sorted({row["weights"] for row in content["rows"]})
     lines = {f"{weights:,}": {"weights": weights} for weights in sizes}
-    return grid(content["rows"], lines, columns, "weights")
+    return grid(content, "weights", lines, columns)
 
 
 def train_step(content):
-    # Older files say "scheme" instead of "method".
-    rows = [{"method": row.get("scheme"), **row} for row in content["rows"]]
     lines = {
         f"{network}, {title}": {"network": network, "allocator": allocator}
         for network in ("mlp", "conv")
         for allocator, title in ALLOCATORS.items()
     }
+    # Older files say "scheme" instead of "method".
+    rows = [{"method": row.get("scheme"), **row} for row in content["rows"]]
     columns = {
         title: ({"method": "lab", "jit_compile": xla}, ratio)
         for xla, title in XLA.items()
     }
-    return grid(rows, lines, columns, "network, memory")
+    return grid({"rows": rows}, "network, memory", lines, columns)
 
 
 def recurrent_step(content):
-    layers = dict.fromkeys(row["layer"] for row in content["rows"])
-    columns = by_xla(
-        "what", {"training": "train", "inference": "infer"}, (False, True)
-    )
-    lines = {layer: {"layer": layer} for layer in layers}
-    return grid(content["rows"], lines, columns, "layer")
+    lines = {row["layer"]: {"layer": row["layer"]} for row in content["rows"]}
+    values = {"training": "train", "inference": "infer"}
+    return grid(content, "layer", lines, by_xla("what", values, (False, True)))
 
 
 def recurrent_parts(content):
@@ -216,26 +211,22 @@ def recurrent_parts(content):
 
 
 def inference(content):
-    one, two = {"threads": 1}, {"threads": 2}
+    def number(name, form, factor=1, threads=1):
+        key = {"threads": threads}
+        return key, lambda row: form.format(factor * row[name])
+
     columns = {
-        "file": (one, lambda row: megabytes(row["file_bytes"])),
-        "load": (one, lambda row: f"{row['load_milliseconds']:.0f} ms"),
-        "memory": (one, lambda row: f"{row['memory_bytes'] / 1e6:.0f} MB"),
-        "1 thread": (one, lambda row: f"{row['ratio']:.2f}"),
-        "2 threads": (two, lambda row: f"{row['ratio']:.2f}"),
-        "export": (one, lambda row: f"{row['export_seconds']:.1f} s"),
-        "export memory": (
-            one,
-            lambda row: f"{row['export_memory_bytes'] / 1e6:.0f} MB",
-        ),
+        "file": ({"threads": 1}, lambda row: megabytes(row["file_bytes"])),
+        "load": number("load_milliseconds", "{:.0f} ms"),
+        "memory": number("memory_bytes", "{:.0f} MB", 1e-6),
+        "1 thread": number("ratio", "{:.2f}"),
+        "2 threads": number("ratio", "{:.2f}", threads=2),
+        "export": number("export_seconds", "{:.1f} s"),
+        "export memory": number("export_memory_bytes", "{:.0f} MB", 1e-6),
     }
-    lines = {
-        f"{r['network']}, {r['format']}": {
-            k: r[k] for k in ("network", "format")
-        }
-        for r in content["rows"]
-    }
-    return grid(content["rows"], lines, columns, "network, format")
+    keys = [{k: r[k] for k in ("network", "format")} for r in content["rows"]]
+    lines = {", ".join(key.values()): key for key in keys}
+    return grid(content, "network, format", lines, columns)
 
 
 def monitor(content):
@@ -248,14 +239,11 @@ def monitor(content):
 def machine(content):
     """The machine, the versions and the settings of a part."""
     about = dict(content["environment"])
-    dates = {row.get("date", about["date"]) for row in content.get("rows", [])}
-    date = " to ".join(
-        sorted({min(dates), max(dates)} if dates else {about["date"]})
-    )
+    first = about.pop("date")
+    dates = [row.get("date", first) for row in content.get("rows", [])]
+    dates = sorted({min(dates, default=first), max(dates, default=first)})
     where = [f"{about.pop('cores')} cores", about.pop("machine")]
     where += [about.pop("cpu", ""), " ".join(about.pop("cpu_features", []))]
-    where = ", ".join(filter(None, where))
-    about.pop("date")
     for more in content.get("versions", {}).values():
         about = {**about, **more, **about}
     settings = {
@@ -263,58 +251,69 @@ def machine(content):
         for key, value in content["configuration"].items()
         if value
     }
-    versions = ", ".join(f"{name} {value}" for name, value in about.items())
-    chosen = ", ".join(f"{key} {value}" for key, value in settings.items())
-    return f"Measured on {where}, {date}. {versions}. Settings: {chosen}.\n"
+    versions, chosen = (
+        ", ".join(f"{name} {value}" for name, value in pairs.items())
+        for pairs in (about, settings)
+    )
+    return (
+        f"Measured on {', '.join(filter(None, where))}, {' to '.join(dates)}. "
+        f"{versions}. Settings: {chosen}.\n"
+    )
+
+
+QUANTIZED = ["tflite_float16", "tflite_int8", "int4", "int2"]
+# The columns of the headline: a method of training, and the formats of files
+# that are compared with ours.
+HEADLINE = {
+    "keras_lab": ("lab", []),
+    "float32": ("keras", ["tflite_float32"]),
+    "larq": ("larq_weights", ["compute_engine"]),
+    "tfmot, 2 clusters": ("clusters", ["clusters", "clusters_int8"]),
+    "TFLite, ai-edge-quantizer": ("int8", QUANTIZED),
+}
 
 
 def headline(results):
     """One row per quantity: keras_lab, float32 and the other libraries."""
-    heads = (
-        *("", "keras_lab", "float32", "larq", "tfmot, 2 clusters"),
-        "TFLite, ai-edge-quantizer",
-    )
-    methods = ("lab", "keras", "larq_weights", "clusters")
     steps, accuracy, files = (
         results.get(f"peers_{part}", {}).get("rows", [])
         for part in ("train_step", "accuracy", "files")
     )
+    methods, formats = zip(*HEADLINE.values())
     lines = []
     for xla, how in ((True, "with XLA"), (False, "without XLA")):
-        key = {"network": "mlp", "jit_compile": xla}
-        found = (find(steps, method=method, **key) for method in methods)
-        texts = [
-            cell(row, lambda r: f"{r['ratio']['median']:.2f}") for row in found
-        ]
         title = f"training step, MNIST network, {how} (Keras float32 = 1)"
+        key = {"network": "mlp", "jit_compile": xla}
+        found = [find(steps, method=m, **key) for m in methods[:-1]]
+        texts = [
+            cell(r, lambda r: f"{r['ratio']['median']:.2f}") for r in found
+        ]
         lines.append([title, *texts, "–"])
-    texts = [mean_error(accuracy, method) for method in (*methods, "int8")]
-    texts[-1] += " (int8)"
-    lines.append(["test error, MNIST network, 512 units, 10 epochs", *texts])
-    for format, quantity, value, show in (
-        ("packed", "file size", lambda r: r["file_bytes"], megabytes),
-        (
-            *("fast", "inference"),
-            lambda r: 1000 * statistics.median(r["seconds"]["1"]),
-            lambda milliseconds: f"{milliseconds:.2f} ms",
-        ),
+    title = "test error, MNIST network, 512 units, 10 epochs"
+    texts = [errors(accuracy, method)[1] for method in methods]
+    lines.append([title, *texts[:-1], f"{texts[-1]} (int8)"])
+    for ours, quantity, value, show in (
+        ("packed", "file size", lambda row: row["file_bytes"], megabytes),
+        ("fast", "inference", one_thread, lambda ms: f"{ms:.2f} ms"),
     ):
-        columns = (
-            *([format], ["tflite_float32"], ["compute_engine"]),
-            ["clusters", "clusters_int8"],
-            ["tflite_float16", "tflite_int8", "int4", "int2"],
-        )
         for network, title in NETWORKS.items():
-            line = [f"{quantity}, {title} (ours: `{format}`)"]
-            for formats in columns:
-                line.append(best(files, network, formats, value, show))
-            lines.append(line)
-    return table(heads, lines)
+            rows = [row for row in files if row["network"] == network]
+            texts = [best(rows, f or [ours], value, show) for f in formats]
+            lines.append([f"{quantity}, {title} (ours: `{ours}`)", *texts])
+    return table(["", *HEADLINE], lines)
 
 
-def best(rows, network, formats, value, show):
+def median_ratio(row):
+    return f"{row['ratio']['median']:.2f}"
+
+
+def one_thread(row):
+    return 1000 * statistics.median(row["seconds"]["1"])
+
+
+def best(rows, formats, value, show):
     """The smallest value of some formats, with the format if it is a choice."""
-    found = [find(rows, network=network, format=f) for f in formats]
+    found = [find(rows, format=format) for format in formats]
     made = [row for row in found if row and "cannot" not in row]
     if not made:
         return cell(found[0], str)
@@ -339,7 +338,4 @@ BLOCKS = {
     "inference": ("inference", inference),
     "monitor": ("monitor", monitor),
 }
-BLOCKS |= {
-    f"{p}_machine": (p, machine)
-    for p in dict.fromkeys(p for p, _ in BLOCKS.values())
-}
+BLOCKS |= {f"{part}_machine": (part, machine) for part, _ in BLOCKS.values()}

@@ -6,7 +6,7 @@ A worker reads calls of a module's functions from its standard input and writes
 results to its standard output, one JSON object per line:
 
     {"call": "double", "arguments": {"x": 3}}    {"result": 6}
-    {"call": "fly", "arguments": {}}             {"error": {"words": …, …}}
+    {"call": "fly", "arguments": {}}             {"cannot": …, "detail": …}
 
 Everything else that the process prints goes to the standard error. This file
 needs only the standard library, because each peer has its own environment.
@@ -20,27 +20,25 @@ import signal
 import subprocess
 import sys
 import tempfile
-import typing
+import types
 from pathlib import Path
 
-__all__ = ["Cannot", "Memory", "Worker", "forget_peak", "memory"]
-
 ROOT = Path(__file__).resolve().parent.parent
+# Their versions are kept with the results.
+PACKAGES = (
+    *("keras_lab", "keras", "tensorflow", "numpy", "ai-edge-litert"),
+    *("ai-edge-quantizer", "larq", "larq-compute-engine", "tf_keras"),
+    "tensorflow-model-optimization",
+)
 
 
 class Cannot(Exception):
     """Something that a library cannot do.
 
-    Args:
-        words: The reason in three words, for a table.
-        detail: The whole reason, for the JSON file.
+    The reason in three words is for a table, `detail` is for the JSON file.
     """
 
     def __init__(self, words, detail=""):
-        if len(words.split()) != 3:
-            raise ValueError(
-                f"`words` must be three words. Received: {words!r}"
-            )
         super().__init__(words)
         self.words, self.detail = words, detail
 
@@ -49,17 +47,10 @@ class Cannot(Exception):
 
 
 class Worker:
-    """A process that runs the functions of a module.
+    """A process that runs the functions of a module of this repository.
 
-    Args:
-        module: The name of a module of this repository.
-        python: The Python to run it with. Defaults to this one.
-        variables: Additional environment variables.
-
-    Example:
-
-    >>> with Worker("benchmarks.interpreter") as worker:
-    ...     worker.call("alone", path="digits.tflite", threads=1)
+    `python` is the interpreter to run it with, and `variables` are additional
+    environment variables.
     """
 
     def __init__(self, module, python=sys.executable, variables=None):
@@ -79,8 +70,7 @@ class Worker:
     def call(self, function, **arguments):
         """Returns the result of a function of the module.
 
-        Raises:
-            Cannot: If the function raises, or the process ends.
+        Raises `Cannot` if the function raises or the process ends.
         """
         try:
             line = json.dumps({"call": function, "arguments": arguments})
@@ -92,12 +82,11 @@ class Worker:
         if not answer:
             raise Cannot("worker process ended", self._how_it_ended())
         answer = json.loads(answer)
-        if "error" in answer:
-            raise Cannot(**answer["error"])
+        if "cannot" in answer:
+            raise Cannot(answer["cannot"], answer["detail"])
         return answer["result"]
 
     def close(self):
-        """Ends the process."""
         self.process.terminate()
         # Not `stdin.close()`, which would flush to a process that has ended.
         self.process.communicate()
@@ -122,29 +111,26 @@ def serve(name):
     """Answers calls of a module's functions until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    module = importlib.import_module(name)
+    functions = {"versions": versions}
+    functions |= vars(importlib.import_module(name))
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            if request["call"] == "versions":
-                result = versions(module.PACKAGES)
-            else:
-                function = getattr(module, request["call"])
-                result = function(**request["arguments"])
+            result = functions[request["call"]](**request["arguments"])
             answer = {"result": result}
         except Cannot as error:
-            answer = {"error": {"words": error.words, "detail": error.detail}}
+            answer = error.to_json()
         except Exception as error:  # The caller decides what it means.
             words = f"raises {type(error).__name__} here"
-            answer = {"error": {"words": words, "detail": str(error)}}
+            answer = Cannot(words, str(error)).to_json()
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 
-def versions(packages):
-    """Returns the versions of those packages that are installed."""
+def versions():
+    """Returns the versions of those `PACKAGES` that are installed."""
     found = {}
-    for name in packages:
+    for name in PACKAGES:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
@@ -152,27 +138,18 @@ def versions(packages):
     return found
 
 
-class Memory(typing.NamedTuple):
-    """The memory of a process in bytes.
+def memory():
+    """Returns the memory of this process in bytes, on Linux.
 
     `private` are the pages that are not pages of a file, `resident` all pages,
-    and `peak` is the largest `resident` so far.
-    """
-
-    private: int
-    resident: int
-    peak: int
-
-
-def memory() -> Memory:
-    """Returns the memory of this process, on Linux.
-
-    Not by psutil: it has no peak that can be reset.
+    and `peak` is the largest `resident` so far. Not by psutil: it has no peak
+    that can be reset.
     """
     lines = Path("/proc/self/status").read_text().splitlines()
     pairs = (line.split(":") for line in lines if line.endswith(" kB"))
     size = {name: 1024 * int(value.split()[0]) for name, value in pairs}
-    return Memory(size["RssAnon"], size["VmRSS"], size["VmHWM"])
+    names = {"private": "RssAnon", "resident": "VmRSS", "peak": "VmHWM"}
+    return types.SimpleNamespace(**{k: size[v] for k, v in names.items()})
 
 
 def forget_peak() -> None:

@@ -7,6 +7,7 @@ __all__ = [
     "EventWriter",
     "adam_update",
     "dense",
+    "executing_eagerly",
     "gradient_tape",
     "half_sum_of_squares",
     "is_compiling",
@@ -106,6 +107,13 @@ def is_compiling() -> bool:
     return control_flow_util.GraphOrParentsInXlaContext(
         tf.compat.v1.get_default_graph()
     )
+
+
+def executing_eagerly() -> bool:
+    """Whether operations run now, instead of being traced."""
+    import tensorflow as tf
+
+    return tf.executing_eagerly()
 
 
 def gradient_tape():

@@ -17,6 +17,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_lab import _tensorflow as backend
 from keras_lab.ops import Elementwise, align_scale, binarize, bwn_scale
 
 __all__ = [
@@ -45,23 +46,28 @@ class BinaryWeight:
         shape: The shape in which to see w. It differs from the variable's shape
             if gates are stacked in it: they then have an axis of their own.
         keep: The axes of `shape` along which α varies.
-        add_alpha: A function with the arguments `shape` and `initializer` that
-            creates the variable of α.
+        name: The name of α's variable.
     """
 
     _alive = weakref.WeakSet()
     _serial_numbers = itertools.count()
     _warned_up_to = -1
 
-    def __init__(self, latent, quantizer, shape, keep, add_alpha):
+    def __init__(self, latent, quantizer, shape, keep, name="alpha"):
         self.latent = latent
         self.quantizer = quantizer
         self.shape = tuple(shape)
         self.keep = tuple(keep)
-        self.alpha = add_alpha(
-            shape=tuple(self.shape[axis] for axis in self.keep),
+        self.alpha = Scale(
             initializer=lambda shape, dtype: self._compute_scale(latent, None),
+            shape=tuple(self.shape[axis] for axis in self.keep),
+            dtype=latent.dtype,
+            trainable=False,
+            autocast=False,
+            aggregation="only_first_replica",
+            name=name,
         )
+        self.alpha.weight = self
         self._serial_number = next(BinaryWeight._serial_numbers)
         latent.constraint = RefreshScale(self, latent.constraint)
         BinaryWeight._alive.add(self)
@@ -94,7 +100,7 @@ class BinaryWeight:
                 the shape of the latent weight: a tensor or an `Elementwise`.
                 `None` if it is not known.
         """
-        self.alpha.assign(self._compute_scale(self.latent, curvature))
+        self.alpha.assign_unchecked(self._compute_scale(self.latent, curvature))
 
     def refresh_without_curvature(self, w):
         """As `refresh`, for a w that an optimizer is about to assign."""
@@ -105,7 +111,8 @@ class BinaryWeight:
         # sum, computed once.
         nan_or_zero = 0 * bwn_scale(self._view(w), self.keep)
         scale = self._compute_scale(w, None)
-        self.alpha.assign(scale + ops.cast(nan_or_zero, scale.dtype))
+        scale = scale + ops.cast(nan_or_zero, scale.dtype)
+        self.alpha.assign_unchecked(scale)
 
     def check_alpha(self):
         """Raises ValueError if α cannot be the scale of the latent weight.
@@ -143,7 +150,7 @@ class BinaryWeight:
 
     def _alpha_fits(self):
         w = self._view(self.latent)
-        if not np.all(np.isfinite(_to_numpy(w))):
+        if not ops.all(ops.isfinite(w)):
             return True  # There is no right scale for such a weight.
         bounds = self.quantizer.scale_bounds(w, self.keep)
         least, most = map(_to_numpy, bounds)
@@ -191,6 +198,28 @@ class BinaryWeight:
             "alpha = mean|w|. Train with `keras_lab.LABAdam`, or use 'bwn'.",
             stacklevel=2,
         )
+
+
+class Scale(keras.Variable):
+    """The variable of α.
+
+    `model.set_weights` assigns one variable after the other, the latent weight
+    before its α. If α is a function of the latent weight, an assigned value
+    that is another one is corrected here.
+    """
+
+    weight = None
+
+    def assign(self, value):
+        value = self.assign_unchecked(value)
+        if self.weight is None or self.weight.quantizer.needs_curvature:
+            return value
+        if backend.executing_eagerly():
+            self.weight.repair()
+        return value
+
+    def assign_unchecked(self, value):
+        return super().assign(value)
 
 
 class RefreshScale(keras.constraints.Constraint):

@@ -9,11 +9,11 @@ __all__ = ["keep_memory"]
 def keep_memory():
     """Makes TensorFlow reuse the memory of a training step on a CPU.
 
-    The binary kernels of a large network take a large block of memory in each
-    step. By default the block is returned to the system after the step and
-    fetched again for the next one, which costs a compiled step up to a quarter
-    of its time. After this call TensorFlow uses its own allocator, which keeps
-    the block; the process then holds on to the most memory that it ever used.
+    A training step needs large blocks of memory, for example for the binary
+    kernels. The system's allocator may return them after each step and fetch
+    them again for the next one, which can cost a quarter of the time of a
+    compiled step. After this call TensorFlow uses its own allocator, which
+    keeps them; the process then holds on to the most memory that it ever used.
 
     Call it before the first operation: TensorFlow chooses its allocator only
     once. If it is too late, there is a warning and no effect. Environment

@@ -1,7 +1,8 @@
 """CONTRIBUTING.md lists every use of private API of Keras and TensorFlow.
 
-A use is an import of a private module, or an attribute whose name begins with
-an underscore and that our own packages do not define.
+A use is an import of a private module, an attribute whose name begins with an
+underscore and that our own packages do not define, or a method of Keras that is
+overwritten on an object.
 """
 
 import ast
@@ -17,6 +18,12 @@ PRIVATE_MODULES = re.compile(
     r"keras\.src|tensorflow\.(python|lite\.python|compiler|core)"
     r"|ai_edge_litert\._"
 )
+METHODS = {
+    name
+    for cls in (keras.Model, keras.layers.RNN, keras.optimizers.Optimizer)
+    for name in dir(cls)
+    if callable(getattr(cls, name))
+}
 LISTED = re.compile(r"^\| `([\w/.]+)` \| `([\w.]+)` \|", re.M)
 
 
@@ -80,6 +87,9 @@ def private_uses(source, own=frozenset()):
             if PRIVATE_MODULES.fullmatch(dotted):
                 uses.add(dotted)
             name = node.attr
+            is_set = isinstance(node.ctx, ast.Store)
+            if is_set and not on_self and name in METHODS:
+                uses.add(name)
         elif (
             isinstance(node, ast.Call)
             and getattr(node.func, "id", None)
@@ -135,6 +145,7 @@ def test_contributing_lists_every_private_name_and_no_other():
         ("import tensorflow.python.eager as e", "tensorflow.python.eager"),
         ("tf.python.eager()", "tensorflow.python"),
         ("from keras import _tf_keras", "keras._tf_keras"),
+        ("layer.call = other", "call"),
     ],
 )
 def test_a_new_use_is_found(source, use):

@@ -1,11 +1,9 @@
 """A Python environment for each peer, made once and kept.
 
-    python -m benchmarks.peers.environments
-
 The peers need versions that exclude each other: larq needs NumPy 1, and larq
 and tensorflow-model-optimization need the old `tf_keras`. So each is installed
-with pinned versions in its own environment in the folder `KERAS_LAB_PEERS`, or
-by default in `keras_lab/peers` in the user's cache.
+with pinned versions in its own environment in the folder `KERAS_LAB_PEERS`, by
+default `~/.cache/keras_lab/peers`.
 """
 
 import json
@@ -17,19 +15,8 @@ from pathlib import Path
 
 from benchmarks.worker import Cannot, Worker
 
-__all__ = ["PEERS", "NotSetUp", "install", "start"]
-
+FOLDER = "~/.cache/keras_lab/peers"
 TENSORFLOW = ("tensorflow==2.21.0", "tf_keras==2.21.0")
-DONE = "installed.json"
-
-
-class NotSetUp(Cannot):
-    """A peer without an environment. Its rows are tried again."""
-
-    def to_json(self):
-        return {**super().to_json(), "try_again": True}
-
-
 # What to install for each worker. keras_lab runs in this environment.
 PEERS = {
     "keras_lab": (),
@@ -54,48 +41,32 @@ ALLOCATORS = {
 def install(name: str) -> Path:
     """Returns the Python of a peer's environment, which is made if needed.
 
-    Raises:
-        NotSetUp: If it cannot be made.
+    Raises `Cannot` if that fails.
     """
-    requirements = list(PEERS[name])
-    if not requirements:
+    if not PEERS[name]:
         return Path(sys.executable)
-    place = _folder() / name
-    python, done = place / "bin" / "python", place / DONE
-    wanted = json.dumps(requirements)
-    if done.is_file() and done.read_text() == wanted and python.exists():
+    folder = Path(os.environ.get("KERAS_LAB_PEERS", FOLDER)).expanduser()
+    place = folder.resolve() / name
+    python, done = place / "bin" / "python", place / "installed.json"
+    wanted = json.dumps(PEERS[name])
+    if python.exists() and done.exists() and done.read_text() == wanted:
         return python
-    if place.exists() and not (place / "pyvenv.cfg").is_file():
-        raise NotSetUp(
-            "folder is taken",
-            f"{place} is not an environment. Move it, or set KERAS_LAB_PEERS "
-            "to another folder.",
-        )
-    print(f"installing {' '.join(requirements)}", flush=True)
+    print(f"installing {' '.join(PEERS[name])}", flush=True)
+    command = [python, "-m", "pip", "install", "--quiet", *PEERS[name]]
     try:
-        venv.create(place, clear=True, with_pip=True)
+        venv.create(place, with_pip=True)
+        subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise NotSetUp("no virtual environment", str(error)) from error
-    command = [python, "-m", "pip", "install", "--quiet", *requirements]
-    run = subprocess.run(command, capture_output=True, text=True)
-    if run.returncode:
-        raise NotSetUp("pip install fails", run.stderr[-2000:])
+        detail = getattr(error, "stderr", None) or str(error)
+        raise Cannot("pip install fails", detail[-2000:]) from error
     done.write_text(wanted)
     return python
-
-
-def _folder():
-    if folder := os.environ.get("KERAS_LAB_PEERS"):
-        return Path(folder).resolve()
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "keras_lab" / "peers"
 
 
 def start(name: str, allocator: str = "bfc") -> Worker:
     """Returns a worker in a peer's environment.
 
-    Raises:
-        NotSetUp: If there is no such environment, or the peer does not start.
+    Raises `Cannot` if there is no environment or the peer does not start.
     """
     worker = Worker(
         f"benchmarks.peers.{name}",
@@ -107,22 +78,5 @@ def start(name: str, allocator: str = "bfc") -> Worker:
         worker.versions = worker.call("versions")
     except Cannot as error:
         worker.close()
-        raise NotSetUp("cannot be imported", error.detail) from error
+        raise Cannot("cannot be imported", error.detail) from error
     return worker
-
-
-def main() -> int:
-    """Makes every environment and prints what is in it."""
-    code = 0
-    for name in PEERS:
-        try:
-            with start(name) as worker:
-                print(f"{name}: {worker.versions}", flush=True)
-        except Cannot as error:
-            print(f"{name}: {error.words}. {error.detail}", flush=True)
-            code = 1
-    return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

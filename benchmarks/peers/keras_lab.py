@@ -11,46 +11,34 @@ import tflite_export
 from benchmarks import networks
 from benchmarks.peers import shared
 
-PACKAGES = ("keras_lab", "keras", "tensorflow", "numpy", "ai-edge-litert")
 LAYERS = {
     "Dense": keras_lab.BinaryDense,
     "Conv2D": keras_lab.BinaryConv2D,
     "LSTM": keras_lab.BinaryLSTM,
 }
-# The quantizer of the kernels and, if any, of the inputs.
-QUANTIZERS = {
-    "lab": ("lab", None),
-    "bwn": ("bwn", None),
-    "binary_connect": ("binary_connect", None),
-    "lab2": ("lab", "sign"),
+
+
+def binary(quantizer):
+    options = {"kernel_quantizer": quantizer}
+    return {"keras": keras, "layers": LAYERS, "kernel": options}
+
+
+# The arguments of `networks.build`.
+KITS = {
+    "keras": {"keras": keras},
+    "lab": binary("lab"),
+    "bwn": binary("bwn"),
+    "binary_connect": binary("binary_connect"),
+    "lab2": {**binary("lab"), "inputs": {"input_quantizer": "sign"}},
 }
-FORMATS = ("packed", "packed_float", "fast", "float")
-# The weights that TensorFlow's converter offers.
-TFLITE = {"float32": None, "float16": "float16", "int8": "int8"}
 # How many images batch norm is measured on again.
 CALIBRATION = 5000
 
 
-def kit(method):
-    """Returns the arguments of `build`: Keras, or a method of keras_lab."""
-    if method == "keras":
-        return {"keras": keras}
-    kernel, sign = QUANTIZERS[method]
-    return {
-        "keras": keras,
-        "layers": LAYERS,
-        "kernel": {"kernel_quantizer": kernel},
-        "inputs": {"input_quantizer": sign} if sign else {},
-    }
-
-
 def make(network, method, seed=networks.SEED):
-    """Returns a model and an optimizer, not compiled.
-
-    The method is `"keras"`, or a key of `QUANTIZERS`.
-    """
+    """Returns a model and an optimizer, not compiled."""
     keras.utils.set_random_seed(seed)
-    model = networks.build(network, **kit(method))
+    model = networks.build(network, **KITS[method])
     adam = keras.optimizers.Adam if method == "keras" else keras_lab.LABAdam
     return model, adam(0.001)
 
@@ -97,17 +85,14 @@ def paper_network(network, width):
     """
     keras.utils.set_random_seed(networks.SEED)
     if network != "lstm":
-        return networks.build(networks.describe(network, width), **kit("lab"))
+        return networks.build(networks.describe(network, width), **KITS["lab"])
     (_, inputs), (_, lstm), (_, dense) = networks.describe("lstm", width)
     steps, characters = inputs["shape"]
-    return keras.Sequential(
-        [
-            keras.Input((steps,), dtype="uint8"),
-            keras.layers.Reshape((-1, 1)),
-            keras_lab.BinaryLSTM(**lstm, one_hot=characters),
-            keras.layers.Dense(**dense),
-        ]
-    )
+    model = keras.Sequential([keras.Input((steps,), dtype="uint8")])
+    model.add(keras.layers.Reshape((-1, 1)))
+    model.add(keras_lab.BinaryLSTM(**lstm, one_hot=characters))
+    model.add(keras.layers.Dense(**dense))
+    return model
 
 
 def count(network, width):
@@ -128,28 +113,20 @@ def count(network, width):
     }
 
 
-def export(network, width, folder):
-    """Writes our four formats of a network of the paper."""
+def export(format, path, network, width):
+    """Writes a network of the paper in one of our formats.
+
+    If the format's name starts with "tflite_", the file is what TensorFlow's
+    converter makes of the float network.
+    """
+    if format.startswith("tflite_"):
+        model, _ = make(networks.describe(network, width), "keras")
+        weights = format.removeprefix("tflite_")
+        content = shared.to_tflite(shared.as_if_trained(model), weights)
+        Path(path).write_bytes(content)
+        return {}
     model = shared.as_if_trained(paper_network(network, width))
-    rows = {}
-    for format in FORMATS:
-        path, start = Path(folder) / f"{format}.tflite", time.perf_counter()
-        report = tflite_export.export_tflite(model, path, format)
-        rows[format] = {
-            "path": str(path),
-            "export_seconds": time.perf_counter() - start,
-            "max_error": report.agreement.max_error,
-        }
-    return rows
-
-
-def export_tflite_formats(network, folder):
-    """Writes what TensorFlow's converter makes of the float network."""
-    model, _ = make(network, "keras")
-    shared.as_if_trained(model)
-    rows = {}
-    for format, weights in TFLITE.items():
-        path = Path(folder) / f"tflite_{format}.tflite"
-        path.write_bytes(shared.to_tflite(model, weights))
-        rows[f"tflite_{format}"] = {"path": str(path)}
-    return rows
+    start = time.perf_counter()
+    report = tflite_export.export_tflite(model, path, format)
+    seconds = time.perf_counter() - start
+    return {"export_seconds": seconds, "max_error": report.agreement.max_error}

@@ -10,7 +10,6 @@ import tf_keras
 from benchmarks import networks
 from benchmarks.peers import shared
 
-PACKAGES = ("larq", "tensorflow", "tf_keras", "numpy")
 WEIGHTS = {
     "keras": tf_keras,
     "layers": {

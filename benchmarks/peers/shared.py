@@ -94,13 +94,8 @@ def train(model, data, rates, seed, batch, first_epoch=1):
         order = np.random.default_rng([seed, epoch]).permutation(count)
         # The last batch is left out if it is not full.
         order = order[: count // batch * batch]
-        model.fit(
-            data["train_x"][order],
-            data["targets"][order],
-            batch_size=batch,
-            shuffle=False,
-            verbose=0,
-        )
+        x, y = data["train_x"][order], data["targets"][order]
+        model.fit(x, y, batch_size=batch, shuffle=False, verbose=0)
         seconds = round(time.monotonic() - began, 1)
         row = {"epoch": epoch, "learning_rate": rate, "seconds": seconds}
         history.append({**row, **errors(model, data)})
@@ -109,44 +104,40 @@ def train(model, data, rates, seed, batch, first_epoch=1):
 
 def errors(model, data):
     """Returns validation and test error in percent."""
-
-    def error(part):
+    found = {}
+    for part in ("validation", "test"):
         x, y = data[f"{part}_x"], data[f"{part}_y"]
         scores = model.predict(x, batch_size=EVALUATION_BATCH, verbose=0)
-        return percent_wrong(scores, y)
-
-    return {f"{part}_error": error(part) for part in ("validation", "test")}
+        found[f"{part}_error"] = percent_wrong(scores, y)
+    return found
 
 
 def percent_wrong(scores, labels):
-    """Returns the error rate in percent."""
     return float(100 * np.mean(np.argmax(scores, axis=-1) != labels))
 
 
 def load(path):
-    """Returns the arrays that `accuracy.py` wrote, and targets of ±1."""
+    """Returns the arrays that `peers_accuracy.py` wrote, and targets of ±1."""
     with np.load(path) as file:
         data = dict(file)
     data["targets"] = 2 * np.eye(10, dtype="float32")[data["train_y"]] - 1
     return data
 
 
-def to_tflite(model, weights=None, batch=1):
+def to_tflite(model, weights="float32", batch=1):
     """Returns the file that TensorFlow's converter makes of a model.
 
-    `weights` is `"float16"`, `"int8"` for dynamic range, or `None` for float32.
-    The batch size is fixed, because a loop over time needs that.
+    `weights` is `"float32"`, `"float16"`, or `"int8"` for dynamic range. The
+    batch size is fixed, because a loop over time needs that.
     """
     import tensorflow as tf
 
     spec = tf.TensorSpec((batch, *model.input_shape[1:]), "float32")
-    serve = tf.function(
-        lambda x: model(x, training=False), input_signature=[spec]
-    )
-    function = serve.get_concrete_function()
+    serve = tf.function(lambda x: model(x, training=False))
+    function = serve.get_concrete_function(spec)
     # Without an object that owns them, the variables become constants.
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function])
-    if weights:
+    if weights != "float32":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if weights == "float16":
         converter.target_spec.supported_types = [tf.float16]

@@ -14,7 +14,6 @@ from benchmarks import networks
 from benchmarks.peers import shared
 from benchmarks.worker import Cannot
 
-PACKAGES = ("tensorflow-model-optimization", "tensorflow", "tf_keras", "numpy")
 clustering = tfmot.clustering.keras
 quantization = tfmot.quantization.keras
 # The share of the epochs that fine-tune clustered weights.
@@ -68,11 +67,15 @@ def cluster(model):
 METHODS = {"tf_keras": lambda m: m, "qat": quantize, "clusters": cluster}
 
 
+def build(network, seed=networks.SEED):
+    tf_keras.utils.set_random_seed(seed)
+    return networks.build(network, tf_keras)
+
+
 def make(network, method):
     """Returns a model and an optimizer, not compiled."""
-    tf_keras.utils.set_random_seed(networks.SEED)
-    model = networks.build(network, tf_keras)
-    return METHODS[method](model), tf_keras.optimizers.Adam(0.001)
+    model = METHODS[method](build(network))
+    return model, tf_keras.optimizers.Adam(0.001)
 
 
 prepare, step = shared.steps(make)
@@ -80,9 +83,7 @@ prepare, step = shared.steps(make)
 
 def train(method, network, data, seed, rates, batch):
     """Returns the epochs of a method: float first, then fine-tuning."""
-    data = shared.load(data)
-    tf_keras.utils.set_random_seed(seed)
-    model = networks.build(network, tf_keras)
+    data, model = shared.load(data), build(network, seed)
     split = len(rates) - max(1, round(len(rates) * FINE_TUNING_SHARE))
     history = []
     for part, change, first in (
@@ -99,15 +100,11 @@ def train(method, network, data, seed, rates, batch):
     return {method: history}
 
 
-def export(network, folder):
-    """Writes clustered weights as float32 and int8, compressed with gzip."""
-    tf_keras.utils.set_random_seed(networks.SEED)
-    model = networks.build(network, tf_keras)
-    model = clustering.strip_clustering(cluster(shared.as_if_trained(model)))
-    rows = {}
-    for name, weights in (("clusters", None), ("clusters_int8", "int8")):
-        content = shared.to_tflite(model, weights)
-        path = Path(folder) / f"{name}.tflite.gz"
-        path.write_bytes(gzip.compress(content, compresslevel=9))
-        rows[name] = {"path": str(path)}
-    return rows
+def export(format, path, network, width):
+    """Writes clustered weights as float32 or int8, compressed with gzip."""
+    model = shared.as_if_trained(build(networks.describe(network, width)))
+    model = clustering.strip_clustering(cluster(model))
+    weights = "int8" if format == "clusters_int8" else "float32"
+    content = gzip.compress(shared.to_tflite(model, weights), compresslevel=9)
+    Path(path).write_bytes(content)
+    return {}

@@ -5,9 +5,8 @@ it holds every variable of the model and its optimizer, and the same result, so
 that the two cannot disagree. Each is written as a whole or not at all.
 """
 
-# `keras.callbacks.BackupAndRestore` is not used: it belongs to one call of
-# `fit`, deletes its backup at the end, so that a finished run cannot be made
-# longer, and stores the weights apart from the numbers that belong to them.
+# `keras.callbacks.BackupAndRestore` deletes its backup at the end, so that a
+# finished run cannot be made longer, and stores weights without the numbers.
 
 import contextlib
 import json
@@ -22,9 +21,14 @@ import numpy as np
 from examples.environment import write_json
 from keras_lab.files import replacing
 
+START_AGAIN = (
+    "Delete the result and its checkpoint to start again, or choose another "
+    "--results-dir."
+)
+
 
 class RunError(Exception):
-    """A run cannot start, because of the files that are there."""
+    """A run cannot start or go on, because of its files."""
 
 
 class Finished(RunError):
@@ -32,7 +36,7 @@ class Finished(RunError):
 
 
 @contextlib.contextmanager
-def kept(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Keeps other processes away from a result.
 
     Raises RunError if another process works on it, or if it cannot be written.
@@ -56,61 +60,48 @@ def kept(path: Path) -> Iterator[None]:
 def previous(path: Path, configuration: dict, epochs: int) -> dict | None:
     """The result that a run continues, or `None` if there is none.
 
-    Args:
-        path: The path of the result.
-        configuration: What the result must have been made with.
-        epochs: The number of epochs at the end of the run.
-
-    Raises:
-        Finished: If the epochs are done.
-        RunError: If the result cannot be continued.
+    Raises Finished if it has as many epochs already, and RunError if it has
+    another configuration or cannot be continued.
     """
-    checkpoint = _checkpoint(path)
-    elsewhere = "For another run choose another --seed or --results-dir"
-
-    def check(result):
-        for name, value in configuration.items():
-            if result.get(name) != value:
-                raise RunError(
-                    f"{path} was made with {name}={result.get(name)!r}, not "
-                    f"{value!r}. {elsewhere}, or delete {path.name} and "
-                    f"{checkpoint.name} to start again."
-                )
-
-    def check_unfinished(result):
-        if result["epochs_done"] >= epochs:
-            raise Finished(
-                f"{path} is finished and is not overwritten (epochs done: "
-                f"{result['epochs_done']}, asked for: {epochs}). {elsewhere}."
-            )
-
-    written = None
+    checkpoint, written = _checkpoint(path), None
     if path.exists():
         written = _read_result(path)
-        check(written)
-        check_unfinished(written)
+        _check(path, written, configuration, epochs)
     if not checkpoint.exists():
         if written is None:
             return None
         raise RunError(
             f"{path} has {written['epochs_done']} of {epochs} epochs, and it "
-            f"cannot be continued without {checkpoint.name}. {elsewhere}, or "
-            f"delete {path.name} to start again."
+            f"cannot be continued without {checkpoint.name}. {START_AGAIN}"
         )
     with _opened(checkpoint) as arrays:
         saved = json.loads(arrays["result"].item())
     if written is None or written["epochs_done"] < saved["epochs_done"]:
         # The last session ended after it wrote the first of the two files.
-        check(saved)
-        _write_result(path, saved)
-        check_unfinished(saved)
+        with _writing(path):
+            write_json(path, saved)
+        _check(path, saved, configuration, epochs)
         return saved
-    if written.get("history") != saved["history"]:
+    if written["history"] != saved["history"]:
         raise RunError(
-            f"{path} and {checkpoint.name} belong to different runs and cannot "
-            f"be continued. {elsewhere}, or delete both to start again."
+            f"{path} and {checkpoint.name} belong to different runs. "
+            f"{START_AGAIN}"
         )
-    return {**saved, **written}
+    return written
+
+
+def _check(path, result, configuration, epochs):
+    for name, value in configuration.items():
+        if result.get(name) != value:
+            raise RunError(
+                f"{path} was made with {name}={result.get(name)!r}, not "
+                f"{value!r}. {START_AGAIN}"
+            )
+    if result["epochs_done"] >= epochs:
+        raise Finished(
+            f"{path} is finished and is not overwritten (epochs done: "
+            f"{result['epochs_done']}, asked for: {epochs})."
+        )
 
 
 def save(path: Path, model: keras.Model, result: dict) -> None:
@@ -118,35 +109,27 @@ def save(path: Path, model: keras.Model, result: dict) -> None:
 
     Raises RunError if they cannot be written.
     """
-    checkpoint = _checkpoint(path)
     arrays = {str(n): v.numpy() for n, v in enumerate(_variables(model))}
-    with _writing(checkpoint):
-        checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(checkpoint) as partial, open(partial, "wb") as file:
-            np.savez(file, result=json.dumps(result), **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-    _write_result(path, result)
+    with _writing(path):
+        with replacing(_checkpoint(path)) as partial, open(partial, "wb") as f:
+            np.savez(f, result=json.dumps(result), **arrays)
+            f.flush()
+            os.fsync(f.fileno())
+        write_json(path, result)
 
 
 def restore(path: Path, model: keras.Model) -> None:
     """Gives a model and its optimizer the variables of the checkpoint."""
-    checkpoint = _checkpoint(path)
+    checkpoint, variables = _checkpoint(path), _variables(model)
     with _opened(checkpoint) as file:
-        arrays = {name: file[name] for name in file.files if name != "result"}
-    variables = _variables(model)
-    if len(arrays) != len(variables):
+        arrays = [file[str(n)] for n in range(len(file.files) - 1)]
+    shapes = [array.shape for array in arrays]
+    if shapes != [tuple(variable.shape) for variable in variables]:
         raise RunError(
-            f"{checkpoint} holds {len(arrays)} variables, and this network and "
-            f"its optimizer have {len(variables)}."
+            f"{checkpoint} holds other variables than this network and its "
+            f"optimizer have. {START_AGAIN} Received the shapes: {shapes}"
         )
-    for number, variable in enumerate(variables):
-        array = arrays[str(number)]
-        if array.shape != tuple(variable.shape):
-            raise RunError(
-                f"{checkpoint} holds {variable.path} with the shape "
-                f"{array.shape}, not {tuple(variable.shape)}."
-            )
+    for variable, array in zip(variables, arrays):
         variable.assign(array)
 
 
@@ -158,36 +141,27 @@ def _variables(model):
     return [*model.variables, *model.optimizer.variables]
 
 
-def _write_result(path, result):
-    with _writing(path):
-        write_json(path, result)
-
-
 @contextlib.contextmanager
 def _writing(path):
     try:
         yield
     except OSError as error:
         raise RunError(
-            f"{path} cannot be written: {error}. The same command continues "
-            "from the last epoch that was saved."
+            f"{path} or its checkpoint cannot be written: {error}. The same "
+            "command continues from the last epoch that was saved."
         ) from error
 
 
 def _read_result(path):
     try:
         result = json.loads(path.read_text())
-        if type(result["epochs_done"]) is not int:
-            raise TypeError(f"epochs_done is {result['epochs_done']!r}")
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error}") from error
-    except (ValueError, TypeError, KeyError) as error:
+        return {**result, "epochs_done": int(result["epochs_done"])}
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise RunError(
             f"{path} is not a result ({type(error).__name__}: {error}). Delete "
             "it: the run then continues from its checkpoint, or starts again "
             "if there is none."
         ) from error
-    return result
 
 
 @contextlib.contextmanager
@@ -195,10 +169,8 @@ def _opened(checkpoint):
     try:
         with np.load(checkpoint) as arrays:
             yield arrays
-    except (OSError, MemoryError) as error:
-        raise RunError(f"{checkpoint} cannot be read: {error}") from error
     except Exception as error:  # A damaged archive can raise anything.
         raise RunError(
             f"{checkpoint} cannot be read ({type(error).__name__}: {error}). "
-            "Delete it and the result to start again."
+            f"{START_AGAIN}"
         ) from error

@@ -1,7 +1,7 @@
 """The figures of the page of results."""
 
 import dataclasses
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,18 +27,16 @@ LABEL = {"error": "test error (%)", "loss": "test cross-entropy (nats)"}
 
 def draw_all(runs: list[Run], folder: Path) -> list[str]:
     """Draws the figures that have runs; returns their names."""
-    drawn = []
-    for name, draw in DRAWINGS.items():
-        figure = draw(runs)
-        if figure is not None:
-            folder.mkdir(exist_ok=True)
-            with replacing(folder / f"{name}.png") as partial:
-                # Without metadata the same results give the same file.
-                figure.savefig(
-                    partial, format="png", dpi=120, metadata={"Software": None}
-                )
-            drawn.append(name)
-    return drawn
+    folder.mkdir(exist_ok=True)
+    drawings = {name: draw(runs) for name, draw in DRAWINGS.items()}
+    drawn = {name: figure for name, figure in drawings.items() if figure}
+    for name, figure in drawn.items():
+        with replacing(folder / f"{name}.png") as partial_file:
+            # Without metadata the same results give the same file.
+            figure.savefig(
+                partial_file, format="png", dpi=120, metadata={"Software": None}
+            )
+    return list(drawn)
 
 
 def _panels(count, **options):
@@ -46,10 +44,11 @@ def _panels(count, **options):
     return figure, figure.subplots(1, count, squeeze=False, **options)[0]
 
 
-def _finish(figure, handles, columns=4):
+def _finish(figure, handles):
     """Puts one legend above all panels: inside there may be curves anywhere."""
     for axes in figure.axes:
         axes.grid(alpha=0.3)
+    columns = 4 if len(figure.axes) > 1 else 3
     figure.legend(handles=handles, loc="outside upper center", ncols=columns)
     return figure
 
@@ -79,110 +78,86 @@ def _plot_epochs(axes, cell, part, style, label):
         values[values == 0] = np.nan  # It has no place on a logarithmic axis.
     epochs = np.arange(1, cell.epochs + 1)
     every = max(1, cell.epochs // 10)
-    (line,) = axes.plot(
-        *(epochs, values.mean(axis=0), style),
-        **{"markersize": 4, "markevery": every, "label": label},
-    )
+    mean = values.mean(axis=0)
+    look = {"markersize": 4, "markevery": every, "label": label}
+    (line,) = axes.plot(epochs, mean, style, **look)
     if len(values) > 1:
-        mean, deviation = values.mean(axis=0), values.std(axis=0, ddof=1)
-        axes.fill_between(
-            *(epochs, mean - deviation, mean + deviation),
-            **{"color": line.get_color(), "alpha": 0.2},
-        )
+        band = mean + np.outer([-1, 1], values.std(axis=0, ddof=1))
+        axes.fill_between(epochs, *band, color=line.get_color(), alpha=0.2)
     axes.set_xlabel("epoch")
     axes.xaxis.get_major_locator().set_params(integer=True)
     return line
 
 
+def _by_epoch(panels, label=None):
+    """Curves by epoch: panels of a title and (cell, part, style, label)."""
+    if not panels:
+        return None
+    figure, all_axes = _panels(len(panels), sharey=True)
+    lines = {}
+    for axes, (title, curves) in zip(all_axes, panels):
+        for curve in curves:
+            lines[curve[-1]] = _plot_epochs(axes, *curve)
+        cell = curves[0][0]
+        axes.set_title(f"{title}\n{_describe(cell)}")
+        axes.set_ylabel(label or LABEL[cell.runs[0].measure])
+        if cell.runs[0].measure == "error":
+            _log_scale(axes)
+    return _finish(figure, list(lines.values()))
+
+
 def convergence(runs):
     """Figure 1: the error of LAB by epoch, for each data set."""
-    found = [
-        (column, cells["lab"])
+    styles = {"train": "C7-", "validation": "C0--", "test": "C3-"}
+    panels = [
+        (column.title, [(cell, part, styles[part], part) for part in styles])
         for column, _, cells in shown(runs, TABLES["table1"])
-        if cells["lab"]
+        if (cell := cells["lab"])
     ]
-    if not found:
-        return None
-    figure, panels = _panels(len(found), sharey=True)
-    for axes, (column, cell) in zip(panels, found):
-        lines = [
-            _plot_epochs(axes, cell, part, style, part)
-            for part, style in zip(
-                ("train", "validation", "test"), ("C7-", "C0--", "C3-")
-            )
-        ]
-        axes.set_title(f"{column.title}\n{_describe(cell)}")
-        axes.set_ylabel("error of LAB (%)")
-        _log_scale(axes)
-    return _finish(figure, lines)
+    return _by_epoch(panels, "error of LAB (%)")
 
 
-def by_epoch(name: str) -> Callable:
+def by_epoch(runs, name):
     """The columns of a table by epoch."""
-
-    def draw(runs):
-        table = TABLES[name]
-        whole = dataclasses.replace(table, equal_epochs=False)
-        found = [
-            (column, [cell for cell in cells.values() if cell])
-            for column, _, cells in shown(runs, whole)
-            if any(cells.values())
+    whole = dataclasses.replace(TABLES[name], equal_epochs=False)
+    panels = []
+    for column, _, cells in shown(runs, whole):
+        curves = [
+            (cell, "test", STYLE[scheme], SCHEMES[scheme].title)
+            for scheme, cell in cells.items()
+            if cell
         ]
-        if not found:
-            return None
-        figure, panels = _panels(len(found), sharey=True)
-        lines = {}
-        for axes, (column, cells) in zip(panels, found):
-            for cell in cells:
-                scheme = cell.runs[0].scheme
-                lines[scheme] = _plot_epochs(
-                    axes, cell, "test", STYLE[scheme], SCHEMES[scheme].title
-                )
-            measure = cells[0].runs[0].measure
-            axes.set_title(f"{column.title}\n{_describe(cells[0])}")
-            axes.set_ylabel(LABEL[measure])
-            if measure == "error":
-                _log_scale(axes)
-        handles = [lines[scheme] for scheme in table.schemes if scheme in lines]
-        return _finish(figure, handles, 4 if len(found) > 1 else 3)
-
-    return draw
+        if curves:
+            panels.append((column.title, curves))
+    return _by_epoch(panels)
 
 
-def by_size(name: str, size: str, label: str, sharey: bool) -> Callable:
+def by_size(runs, name, size, label, sharey):
     """A table as curves over one size, the paper's beside ours."""
-
-    def draw(runs):
-        table = TABLES[name]
-        columns = shown(runs, table)
-        ran = [c for *_, cells in columns for c in cells.values() if c]
-        if not ran:
-            return None
-        figure, (paper, ours) = _panels(2, sharex=True, sharey=sharey)
-        at = [column.sizes[size] for column in table.columns]
-        for scheme in table.schemes:
-            printed = [c.paper[scheme].split()[0] for c in table.columns]
-            title = SCHEMES[scheme].title
-            paper.plot(
-                at, list(map(float, printed)), STYLE[scheme], label=title
-            )
-            points = [
-                (column.sizes[size], cell.mean, cell.deviation)
-                for column, _, cells in columns
-                if (cell := cells[scheme]) and cell.values
-            ]
-            if points:
-                ours.errorbar(*zip(*points), fmt=STYLE[scheme], capsize=3)
-        few = min(cell.epochs for cell in ran)
-        description = f"{_describe(ran[0], without=[size])}, {few} epochs"
-        paper.set_title("the paper\n")
-        ours.set_title(f"ours\n{description}")
-        for axes in (paper, ours):
-            axes.set(xlabel=label, ylabel=LABEL[ran[0].runs[0].measure])
-            axes.set_xticks(at)
-        return _finish(figure, list(paper.lines))
-
-    return draw
+    table = TABLES[name]
+    columns = shown(runs, table)
+    ran = [c for *_, cells in columns for c in cells.values() if c]
+    if not ran:
+        return None
+    figure, (paper, ours) = _panels(2, sharex=True, sharey=sharey)
+    at = [column.sizes[size] for column in table.columns]
+    for scheme in table.schemes:
+        printed = [float(c.paper[scheme].split()[0]) for c in table.columns]
+        paper.plot(at, printed, STYLE[scheme], label=SCHEMES[scheme].title)
+        points = [
+            (column.sizes[size], cell.mean, cell.deviation)
+            for column, _, cells in columns
+            if (cell := cells[scheme]) and cell.values
+        ]
+        if points:
+            ours.errorbar(*zip(*points), fmt=STYLE[scheme], capsize=3)
+    few = min(cell.epochs for cell in ran)
+    paper.set_title("the paper\n")
+    ours.set_title(f"ours\n{_describe(ran[0], without=[size])}, {few} epochs")
+    for axes in (paper, ours):
+        axes.set(xlabel=label, ylabel=LABEL[ran[0].runs[0].measure])
+        axes.set_xticks(at)
+    return _finish(figure, list(paper.lines))
 
 
 def gradients(runs):
@@ -209,10 +184,9 @@ def gradients(runs):
             edges = np.linspace(*gradient["log10_range"], len(counts) + 1)
             sizes = 10 ** ((edges[1:] + edges[:-1]) / 2)
             seen += sizes[share > 0.1].tolist()
-            (lines[run.scheme],) = axes.plot(
-                *(sizes, share, STYLE[run.scheme]),
-                **{"markersize": 3, "label": SCHEMES[run.scheme].title},
-            )
+            look = {"markersize": 3, "label": SCHEMES[run.scheme].title}
+            (line,) = axes.plot(sizes, share, STYLE[run.scheme], **look)
+            lines[run.scheme] = line
         epochs = {run.epochs_done for run in of_column}
         after = "–".join(map(str, sorted({min(epochs), max(epochs)})))
         cells = of_column[0].sizes["cells"]
@@ -223,20 +197,14 @@ def gradients(runs):
     return _finish(figure, list(lines.values()))
 
 
+_width = {"name": "table2", "size": "width", "label": "filters K"}
+_steps = {"name": "table4", "size": "steps", "label": "time steps TS"}
 DRAWINGS = {
     "convergence": convergence,
-    "width": by_size("table2", "width", "filters K", sharey=False),
-    "texts": by_epoch("table3"),
-    "time_steps": by_size("table4", "steps", "time steps TS", sharey=True),
+    "width": partial(by_size, **_width, sharey=False),
+    "texts": partial(by_epoch, name="table3"),
+    "time_steps": partial(by_size, **_steps, sharey=True),
     "gradients": gradients,
-    "no_norm": by_epoch("no_norm"),
-    "schedule": by_epoch("schedule"),
-}
-OF_TABLE = {
-    "table1": ["convergence"],
-    "table2": ["width"],
-    "table3": ["texts"],
-    "table4": ["time_steps", "gradients"],
-    "no_norm": ["no_norm"],
-    "schedule": ["schedule"],
+    "no_norm": partial(by_epoch, name="no_norm"),
+    "schedule": partial(by_epoch, name="schedule"),
 }

@@ -1,7 +1,6 @@
 """What a result holds about a network after each epoch."""
 
 import math
-from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
@@ -16,36 +15,12 @@ LOWEST, HIGHEST, BINS = -45, 39, 336
 EXAMPLES = 100
 
 
-def select(history: Mapping[str, Sequence], measure: str) -> dict | None:
-    """The epoch with the lowest validation measure; the last of equal ones.
-
-    Args:
-        history: Numbers by epoch; `None` for one that was not finite.
-        measure: `"error"` or `"loss"`.
-
-    Returns:
-        The epoch, counted from 1, with its validation and test measure; `None`
-        if no epoch has both.
-    """
-    names = [f"{part}_{measure}" for part in ("validation", "test")]
-    values, tested = (history.get(name, ()) for name in names)
-    epochs = [
-        epoch
-        for epoch, pair in enumerate(zip(values, tested), start=1)
-        if None not in pair
-    ]
-    if not epochs:
-        return None
-    best = min(epochs, key=lambda epoch: (values[epoch - 1], -epoch))
-    return {"epoch": best, **{name: history[name][best - 1] for name in names}}
-
-
 def finite(value: float) -> float | None:
     """The number, or `None`: JSON has neither NaN nor infinity."""
     return float(value) if math.isfinite(value) else None
 
 
-def mean_alphas(model: keras.Model) -> dict[str, float | None]:
+def alphas(model: keras.Model) -> dict[str, float | None]:
     """The α of each binary weight, or of each gate, by name.
 
     The names are those of `keras_lab.callbacks.BinaryMonitor`: `dense_1/alpha`,
@@ -64,17 +39,11 @@ def mean_alphas(model: keras.Model) -> dict[str, float | None]:
 def recurrent_gradient(model: keras.Model, part: Part) -> dict | None:
     """The sizes of ∂ℓ/∂ŵ of the hidden-to-hidden weights (Figure 2).
 
-    ℓ is the mean loss of the first hundred sequences.
-
-    Args:
-        model: A compiled model.
-        part: A part of a data set.
-
-    Returns:
-        See `histogram`; `None` for a network without recurrent weights.
+    ℓ is the mean loss of the first hundred sequences of `part`. See `histogram`
+    for the result; it is `None` for a network without recurrent weights.
     """
     weights = [
-        weight
+        weight.value
         for weight in model.trainable_variables
         if weight.name == "recurrent_kernel"
     ]
@@ -83,7 +52,7 @@ def recurrent_gradient(model: keras.Model, part: Part) -> dict | None:
     x, y = part.x[:EXAMPLES], part.y[:EXAMPLES]
     with tf.GradientTape() as tape:
         loss = model.compute_loss(x, y, model(x, training=True))
-    gradients = tape.gradient(loss, [weight.value for weight in weights])
+    gradients = tape.gradient(loss, weights)
     return histogram(np.concatenate([np.ravel(g) for g in gradients]))
 
 

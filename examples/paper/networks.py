@@ -20,11 +20,8 @@ from examples.paper.schemes import Scheme
 class Parts:
     """Makes the layers of a network in one scheme.
 
-    Args:
-        scheme: What is binarized, and how.
-        follow: `"paper"` or `"code"`: which of them decides where the paper and
-            the authors' code differ.
-        batch_norm: Whether there is batch norm. If not, layers have a bias.
+    It follows the `"paper"` or the authors' `"code"`, where they differ.
+    Without batch norm layers have a bias.
     """
 
     scheme: Scheme
@@ -32,14 +29,12 @@ class Parts:
     batch_norm: bool = True
 
     def dense(self, units, name, first=False):
-        layer = keras_lab.BinaryDense(units, name=name, **self._kernel(first))
-        return [layer]
+        return keras_lab.BinaryDense(units, name=name, **self._kernel(first))
 
     def conv(self, filters, name, first=False):
-        layer = keras_lab.BinaryConv2D(
+        return keras_lab.BinaryConv2D(
             filters, 3, padding="same", name=name, **self._kernel(first)
         )
-        return [layer]
 
     def _kernel(self, first):
         # The authors' code halves Glorot's limit, only for binary networks.
@@ -63,18 +58,17 @@ class Parts:
         return [keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-5)]
 
     def activate(self):
-        if self.scheme.input_quantizer:
-            return []
-        return [keras.layers.ReLU()]
+        relu = [] if self.scheme.input_quantizer else [keras.layers.ReLU()]
+        return self.normalize() + relu
 
 
 def mlp(parts: Parts, classes: int, width: int) -> keras.Model:
     """784FC-2048FC-2048FC-2048FC-10SVM, with `width` instead of 2048."""
     layers = [keras.Input((784,))]
     for number in (1, 2, 3):
-        layers += parts.dense(width, f"dense_{number}", first=number == 1)
-        layers += parts.normalize() + parts.activate()
-    layers += parts.dense(classes, "output") + parts.normalize()
+        dense = parts.dense(width, f"dense_{number}", first=number == 1)
+        layers += [dense, *parts.activate()]
+    layers += [parts.dense(classes, "output"), *parts.normalize()]
     return keras.Sequential(layers, name="sequential")
 
 
@@ -82,16 +76,17 @@ def vgg(parts: Parts, classes: int, width: int) -> keras.Model:
     """(2×K C3)-MP2-(2×2K C3)-MP2-(2×4K C3)-MP2-(2×1024FC)-10SVM, K = width."""
     layers = [keras.Input((32, 32, 3))]
     for block, filters in enumerate((width, 2 * width, 4 * width), start=1):
-        layers += parts.conv(filters, f"conv_{block}a", first=block == 1)
-        layers += parts.normalize() + parts.activate()
-        layers += parts.conv(filters, f"conv_{block}b")
-        layers += [keras.layers.MaxPooling2D()]
-        layers += parts.normalize() + parts.activate()
+        conv = parts.conv(filters, f"conv_{block}a", first=block == 1)
+        layers += [
+            conv,
+            *parts.activate(),
+            parts.conv(filters, f"conv_{block}b"),
+        ]
+        layers += [keras.layers.MaxPooling2D(), *parts.activate()]
     layers += [keras.layers.Flatten()]
     for number in (1, 2):
-        layers += parts.dense(1024, f"dense_{number}")
-        layers += parts.normalize() + parts.activate()
-    layers += parts.dense(classes, "output") + parts.normalize()
+        layers += [parts.dense(1024, f"dense_{number}"), *parts.activate()]
+    layers += [parts.dense(classes, "output"), *parts.normalize()]
     return keras.Sequential(layers, name="sequential")
 
 
@@ -136,7 +131,6 @@ def character_lstm(parts: Parts, classes: int, cells: int) -> keras.Model:
     return keras.Sequential(layers, name="character_lstm")
 
 
-@keras.saving.register_keras_serializable(package="keras_lab_paper")
 class StdBatchNormalization(keras.layers.Layer):
     """Batch norm as in the authors' code: γ (x − μ) / (σ + ε) + β.
 
@@ -144,21 +138,18 @@ class StdBatchNormalization(keras.layers.Layer):
     those of the mean and the standard deviation.
     """
 
-    def __init__(self, momentum=0.9, epsilon=1e-4, **kwargs):
-        super().__init__(**kwargs)
-        self.momentum = momentum
-        self.epsilon = epsilon
+    momentum, epsilon = 0.9, 1e-4
 
     def build(self, input_shape):
-        shape = (input_shape[-1],)
-        self.gamma = self.add_weight(shape, "ones", name="gamma")
-        self.beta = self.add_weight(shape, "zeros", name="beta")
-        self.moving_mean = self.add_weight(
-            shape, "zeros", trainable=False, name="moving_mean"
-        )
-        self.moving_std = self.add_weight(
-            shape, "ones", trainable=False, name="moving_std"
-        )
+        def add(name, initializer, trainable):
+            return self.add_weight(
+                input_shape[-1:], initializer, trainable=trainable, name=name
+            )
+
+        self.gamma = add("gamma", "ones", True)
+        self.beta = add("beta", "zeros", True)
+        self.moving_mean = add("moving_mean", "zeros", False)
+        self.moving_std = add("moving_std", "ones", False)
 
     def call(self, inputs, training=False):
         mean, std = self.moving_mean, self.moving_std
@@ -166,18 +157,13 @@ class StdBatchNormalization(keras.layers.Layer):
             axes = list(range(len(inputs.shape) - 1))
             mean, variance = ops.moments(inputs, axes)
             std = ops.sqrt(variance + 1e-12)  # √ has no gradient at 0
-            for moving, now in zip(
-                (self.moving_mean, self.moving_std), (mean, std)
-            ):
-                moving.assign(
-                    self.momentum * moving + (1 - self.momentum) * now
-                )
+            self._move(self.moving_mean, mean)
+            self._move(self.moving_std, std)
         scale = self.gamma / (std + self.epsilon)
         return (inputs - mean) * scale + self.beta
 
+    def _move(self, average, now):
+        average.assign(self.momentum * average + (1 - self.momentum) * now)
+
     def compute_output_shape(self, input_shape):
         return input_shape
-
-    def get_config(self):
-        config = {"momentum": self.momentum, "epsilon": self.epsilon}
-        return {**super().get_config(), **config}

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -22,15 +23,11 @@ FOLLOW = ("paper", "code")
 PARTS = ("train", "validation", "test")
 
 
-@dataclasses.dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """What a network learns, and how it is judged.
 
-    Args:
-        loss: As in `compile`.
-        metrics: As in `compile`.
-        targets: Turns the data set's `y` into the targets of the loss.
-        measure: What the tables show: `"error"` in percent, or `"loss"`.
+    `targets` turns the data set's `y` into the targets of the loss. The tables
+    show the `measure`, which is `"error"` in percent, or `"loss"`.
     """
 
     loss: str | keras.losses.Loss
@@ -48,23 +45,15 @@ def one_against_all(labels: np.ndarray) -> np.ndarray:
 SVM = Task("squared_hinge", ("categorical_accuracy",), one_against_all, "error")
 
 # Cross-entropy in nats, averaged over all bytes.
-TEXT = Task(
-    keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    (),
-    lambda ranks: ranks,
-    "loss",
-)
+CROSS_ENTROPY = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+TEXT = Task(CROSS_ENTROPY, (), lambda ranks: ranks, "loss")
 
 
 @dataclasses.dataclass(frozen=True)
 class Decay:
     """Multiplies the learning rate by `factor` at the end of some epochs.
 
-    Args:
-        factor: The factor.
-        after: The epochs, if they are listed.
-        every: Otherwise the number of epochs from one time to the next,
-        beyond: after this many epochs.
+    They are the epochs `after`, or one in `every` beyond the first `beyond`.
     """
 
     factor: float
@@ -85,22 +74,17 @@ class Recipe:
     """An experiment without its scheme and seed.
 
     Args:
-        task: What the network learns.
-        data: A function of the data folder that loads the data set.
+        data: Loads the data set from a folder; a text has the argument `steps`.
         examples: The number of examples in each part in the paper; `None` for a
             text, which is complete or an error.
-        network: A function of `Parts`, the number of classes and the sizes that
-            builds the network.
-        sizes: These sizes, with the paper's values.
-        batch: Images or sequences per step.
-        epochs: The number of epochs.
+        network: Builds the network from `Parts`, the number of classes and the
+            sizes other than `steps`.
+        sizes: The paper's sizes.
         rate: The learning rate for binary weights, and for full precision.
         sign_rate: The learning rate if activations are binary too.
-        decay: How the learning rate falls.
         code: The fields that differ in the authors' code.
-        batch_norm: Whether the network has batch norm.
         clip_gradient: The largest absolute value of a gradient's entry.
-        data_sizes: Further arguments of `data`, with the paper's values.
+        follow: `"paper"` or `"code"`: which one decides where they differ.
     """
 
     task: Task
@@ -116,21 +100,18 @@ class Recipe:
     code: Mapping[str, object] = dataclasses.field(default_factory=dict)
     batch_norm: bool = True
     clip_gradient: float | None = None
-    data_sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
-
-    @property
-    def all_sizes(self) -> dict[str, int]:
-        """The sizes of network and data, with the paper's values."""
-        return {**self.sizes, **self.data_sizes}
+    follow: str = "paper"
 
     def load(self, folder, **sizes: int) -> datasets.Dataset:
-        """The data set; it ignores the sizes of the network."""
-        return self.data(folder, **_update(self.data_sizes, sizes))
+        """The data set; of the sizes only `steps` matters."""
+        sizes = {**self.sizes, **sizes}
+        steps = {"steps": sizes["steps"]} if "steps" in sizes else {}
+        return self.data(folder, **steps)
 
     def following(self, follow: str) -> "Recipe":
         """The recipe of the paper, or that of the authors' code."""
         changes = self.code if follow == "code" else {}
-        return dataclasses.replace(self, **changes)
+        return dataclasses.replace(self, follow=follow, **changes)
 
     def learning_rate(self, scheme: Scheme, epoch: int) -> float:
         """The learning rate of an epoch; the first epoch is 1."""
@@ -141,27 +122,22 @@ class Recipe:
         self,
         scheme: Scheme,
         classes: int,
-        follow: str = "paper",
         jit_compile: bool = True,
         **sizes: int,
     ) -> keras.Model:
-        """The compiled network; it ignores the sizes of the data."""
-        parts = networks.Parts(scheme, follow, self.batch_norm)
-        model = self.network(parts, classes, **_update(self.sizes, sizes))
+        """The compiled network, which has any number of `steps`."""
+        sizes = {**self.sizes, **sizes}
+        sizes.pop("steps", None)
+        parts = networks.Parts(scheme, self.follow, self.batch_norm)
+        model = self.network(parts, classes, **sizes)
+        rate = self.learning_rate(scheme, epoch=1)
         model.compile(
-            optimizer=LABAdam(
-                self.learning_rate(scheme, epoch=1),
-                clipvalue=self.clip_gradient,
-            ),
+            optimizer=LABAdam(rate, clipvalue=self.clip_gradient),
             loss=self.task.loss,
             metrics=self.task.metrics,
             jit_compile=jit_compile,
         )
         return model
-
-
-def _update(sizes, changes):
-    return {name: changes.get(name, size) for name, size in sizes.items()}
 
 
 MNIST = Recipe(
@@ -210,8 +186,7 @@ WAR_AND_PEACE = Recipe(
     data=datasets.war_and_peace,
     examples=None,
     network=networks.character_lstm,
-    sizes={"cells": 512},
-    data_sizes={"steps": 100},
+    sizes={"cells": 512, "steps": 100},
     batch=100,
     epochs=200,
     rate=0.002,
@@ -233,7 +208,7 @@ MNIST_NO_NORM = dataclasses.replace(
 # the paper, which runs that stop after a few epochs do not see.
 WAR_AND_PEACE_SHORT = dataclasses.replace(
     WAR_AND_PEACE,
-    sizes={"cells": 128},
+    sizes={"cells": 128, "steps": 100},
     epochs=10,
     decay=Decay(0.65, every=1),
 )
@@ -254,24 +229,26 @@ class Plan:
     """A run: a recipe with a scheme, a seed and sizes.
 
     Args:
-        name: The recipe's name.
-        recipe: The recipe.
         scheme: A key of `SCHEMES`.
         seed: The seed of the weights and of the order of the examples.
-        epochs: The number of epochs; that of the recipe if `None`.
         sizes: Sizes that differ from those of the recipe.
-        follow: `"paper"` or `"code"`, where the two differ.
-        note: What a reader of the result should know.
+        epochs: The number of epochs; that of the recipe if `None`.
     """
 
     name: str
     recipe: Recipe
     scheme: str
     seed: int = 1
+    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
     epochs: int | None = None
-    sizes: dict[str, int] = dataclasses.field(default_factory=dict)
-    follow: str = "paper"
-    note: str | None = None
+
+    def __post_init__(self):
+        for size in self.sizes:
+            if size not in self.recipe.sizes:
+                known = ", ".join(self.recipe.sizes)
+                raise ValueError(
+                    f"{self.name} has only the sizes {known}. Received: {size}"
+                )
 
     @property
     def experiment(self) -> str:
@@ -279,9 +256,9 @@ class Plan:
         changed = [
             f"{name}{value}"
             for name, value in sorted(self.sizes.items())
-            if value != self.recipe.all_sizes[name]
+            if value != self.recipe.sizes[name]
         ]
-        code = ["code"] if self.follow == "code" else []
+        code = ["code"] if self.recipe.follow == "code" else []
         return "-".join([self.name, *changed, *code])
 
     @property
@@ -298,15 +275,15 @@ class Plan:
 
     def configuration(self) -> dict:
         """What must be the same if a run is continued."""
-        recipe = self.recipe.following(self.follow)
+        recipe = self.recipe
         decay = dataclasses.asdict(recipe.decay)
         return {
             "experiment": self.experiment,
             "recipe": self.name,
             "scheme": self.scheme,
             "seed": self.seed,
-            "sizes": {**recipe.all_sizes, **self.sizes},
-            "follow": self.follow,
+            "sizes": {**recipe.sizes, **self.sizes},
+            "follow": recipe.follow,
             "batch": recipe.batch,
             "batch_norm": recipe.batch_norm,
             "learning_rate": recipe.learning_rate(SCHEMES[self.scheme], 1),

@@ -8,9 +8,11 @@ The rest of the page is written by people.
 """
 
 import argparse
+import collections
+import functools
+import itertools
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,10 +29,10 @@ DECIMALS = {"error": 2, "loss": 3}
 BLOCK = re.compile(r"<!-- table: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
-def format_rows(heads: list[str], rows: list[list[str]]) -> str:
+def format_rows(heads: list, rows: list[list]) -> str:
     """A table in Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def format_cell(cell: Cell | None) -> str:
@@ -52,15 +54,8 @@ def footnote(cell: Cell | None, column: Column) -> str:
     """How the runs of a cell differ from the paper's."""
     if cell is None:
         return ""
-    seeds = {}
-    for run in cell.runs:
-        note = [run.note] if "note" in run.content else []
-        for text in run.differences(column, cell.epochs) + note:
-            seeds.setdefault(text, []).append(str(run.seed))
-    parts = []
-    for text, of_text in seeds.items():
-        some = len(of_text) < len(cell.runs)
-        parts.append(text + f" (seed {', '.join(of_text)})" * some)
+    found = [run.differences(column, cell.epochs) for run in cell.runs]
+    parts = list(dict.fromkeys(itertools.chain(*found)))
     if cell.unfinished:
         parts.append("not finished")
     if cell.left_out:
@@ -80,11 +75,10 @@ def format_table(runs: list[Run], table: Table) -> str:
         heads.append(f"{column.title}, ours" + (f" ({ours})" if ours else ""))
         texts = []
         for cell in cells.values():
-            text = footnote(cell, column)
-            mark = notes.setdefault(text, len(notes) + 1) if text else None
-            texts.append(
-                format_cell(cell) + (f" <sup>{mark}</sup>" if mark else "")
-            )
+            texts.append(format_cell(cell))
+            if note := footnote(cell, column):
+                mark = notes.setdefault(note, len(notes) + 1)
+                texts[-1] += f" <sup>{mark}</sup>"
         columns.append(texts)
     titles = [SCHEMES[scheme].title for scheme in table.schemes]
     rows = [list(row) for row in zip(titles, *columns)]
@@ -96,52 +90,38 @@ def format_coverage(runs: list[Run]) -> str:
     """How many cells of the paper's tables ran as in the paper, and reduced."""
     rows = []
     for name in PAPER_TABLES:
-        table, kinds, seeds = TABLES[name], [], [0]
-        for column in table.columns:
-            for scheme in table.schemes:
-                found = [run for run in runs if run.fits(column, scheme)]
-                whole = [
-                    r for r in found if not r.differences(column, r.epochs_done)
-                ]
-                kinds.append(
-                    "full" if whole else "reduced" if found else "not run"
-                )
-                seeds.append(len({run.seed for run in found}))
-        counts = [kinds.count(kind) for kind in ("full", "reduced", "not run")]
-        rows.append([len(kinds), *counts, max(seeds)])
-    total = [sum(column) for column in zip(*rows)][:4]
-    titles = [name.replace("table", "Table ") for name in PAPER_TABLES]
-    rows = [
-        [title, *map(str, row)]
-        for title, row in zip([*titles, "all"], [*rows, [*total, ""]])
-    ]
+        table, counts, seeds = TABLES[name], collections.Counter(), 0
+        for column, scheme in itertools.product(table.columns, table.schemes):
+            found = [run for run in runs if run.fits(column, scheme)]
+            whole = [
+                r for r in found if not r.differences(column, r.epochs_done)
+            ]
+            counts["full" if whole else "reduced" if found else "not run"] += 1
+            seeds = max(seeds, len({run.seed for run in found}))
+        kinds = [counts[kind] for kind in ("full", "reduced", "not run")]
+        title = name.replace("table", "Table ")
+        rows.append([title, counts.total(), *kinds, seeds])
+    totals = [sum(row[i] for row in rows) for i in range(1, 5)]
     heads = ["", "cells", "as in the paper", "reduced", "not run"]
-    return format_rows([*heads, "most seeds per cell"], rows)
+    return format_rows(
+        [*heads, "most seeds per cell"], [*rows, ["all", *totals, ""]]
+    )
 
 
-def format_recipes(runs: list[Run]) -> str:
+def format_recipes(_) -> str:
     """The settings of each experiment."""
     rows = []
     for name, recipe in RECIPES.items():
-        decay = recipe.decay
-        if decay.after:
+        decay, clip = recipe.decay, recipe.clip_gradient
+        when = f"every epoch from {decay.beyond + 1} on"
+        if decay.every > 1:
+            when = f"every {decay.every} epochs"
+        elif decay.after:
             when = f"epochs {' and '.join(map(str, decay.after))}"
-        else:
-            when = f"every {decay.every} epochs" if decay.every > 1 else ""
-            when = when or f"every epoch from {decay.beyond + 1} on"
-        sizes = recipe.all_sizes.items()
-        rows.append(
-            [
-                f"`{name}`",
-                ", ".join(f"{key} {size}" for key, size in sizes),
-                f"{recipe.batch}",
-                f"{recipe.epochs}",
-                f"{recipe.rate:g}",
-                f"{recipe.sign_rate:g}",
-                f"×{decay.factor:g} after {when}",
-                f"±{recipe.clip_gradient:g}" if recipe.clip_gradient else "–",
-            ]
-        )
+        sizes = ", ".join(f"{key} {size}" for key, size in recipe.sizes.items())
+        row = [f"`{name}`", sizes, recipe.batch, recipe.epochs, recipe.rate]
+        row += [recipe.sign_rate, f"×{decay.factor:g} after {when}"]
+        rows.append([*row, f"±{clip:g}" if clip else "–"])
     heads = ["experiment", "sizes", "batch", "epochs", "learning rate"]
     heads += ["with binary activations", "decay", "gradients clipped at"]
     return format_rows(heads, rows)
@@ -151,34 +131,30 @@ def format_runs(runs: list[Run]) -> str:
     """All runs, with the numbers of their best epochs."""
     rows = []
     for run in runs:
-        chosen, numbers = run.selected(), ["–", *["diverged"] * len(PARTS)]
-        if chosen:
+        best, numbers = "–", ["diverged"] * len(PARTS)
+        if chosen := run.selected():
+            best = chosen["epoch"]
             history = [run.history[f"{part}_{run.measure}"] for part in PARTS]
-            values = [column[chosen["epoch"] - 1] for column in history]
-            numbers = [str(chosen["epoch"])] + [
+            values = [column[best - 1] for column in history]
+            numbers = [
                 "diverged" if v is None else f"{v:.{DECIMALS[run.measure]}f}"
                 for v in values
             ]
+        row = [run.experiment, SCHEMES[run.scheme].title, run.seed]
+        row += [f"{run.epochs_done} of {run.epochs_planned}", best, *numbers]
+        row += [f"{sum(run.history['seconds']) / 3600:.1f}"]
         commits = dict.fromkeys(s["commit"] or "?" for s in run.sessions)
-        rows.append(
-            [
-                *(run.experiment, SCHEMES[run.scheme].title, str(run.seed)),
-                f"{run.epochs_done} of {run.epochs_planned}",
-                *numbers,
-                f"{sum(run.history['seconds']) / 3600:.1f}",
-                ", ".join(commits),
-            ]
-        )
+        rows.append([*row, ", ".join(commits)])
     heads = ["experiment", "scheme", "seed", "epochs", "best epoch", *PARTS]
     return format_rows([*heads, "hours", "commit"], rows)
 
 
-BLOCKS: dict[str, Callable[[list[Run]], str]] = {
+BLOCKS = {
     "coverage": format_coverage,
     "recipes": format_recipes,
     "runs": format_runs,
     **{
-        name: lambda runs, table=table: format_table(runs, table)
+        name: functools.partial(format_table, table=table)
         for name, table in TABLES.items()
     },
 }
@@ -207,18 +183,6 @@ def fill(page: str, runs: list[Run]) -> str:
     return BLOCK.sub(block, page)
 
 
-def empty_page() -> str:
-    """A page without text: all tables and figures."""
-    lines = ["# Results", ""]
-    for name, table in TABLES.items():
-        lines += [f"## {table.title}", "", f"<!-- table: {name} -->"]
-        lines += ["<!-- end -->", ""]
-        for figure in figures.OF_TABLE[name]:
-            lines += [f"![{figure}](figures/{figure}.png)", ""]
-    lines += ["## All runs", "", "<!-- table: runs -->", "<!-- end -->", ""]
-    return "\n".join(lines)
-
-
 def main(arguments=None) -> int:
     """Runs the command line and returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -227,22 +191,18 @@ def main(arguments=None) -> int:
         type=Path,
         metavar="DIR",
         default=ROOT / "results" / "paper",
-        help="default: results/paper; a folder without a page gets one",
+        help="the folder of the results and the page; default: results/paper",
     )
     folder = parser.parse_args(arguments).results_dir
-    if not folder.is_dir():
-        parser.error(f"--results-dir is not a folder. Received: {folder}")
-    path = folder / "README.md"
     try:
         runs = load(folder)
-        page = path.read_text() if path.exists() else empty_page()
-        page = fill(page, runs)
-    except (ResultError, ValueError) as error:
+        page = fill((folder / "README.md").read_text(), runs)
+    except (OSError, ResultError, ValueError) as error:
         print(f"report.py: error: {error}", file=sys.stderr)
         return 1
     drawn = figures.draw_all(runs, folder / "figures")
-    write_text(path, page)
-    print(f"{len(runs)} results, {len(drawn)} figures: {path}")
+    write_text(folder / "README.md", page)
+    print(f"{len(runs)} results, {len(drawn)} figures: {folder / 'README.md'}")
     return 0
 
 

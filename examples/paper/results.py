@@ -4,10 +4,9 @@ import dataclasses
 import json
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from examples.paper.measurements import select
 from examples.paper.recipes import PARTS, RECIPES, Plan, Recipe
 from examples.paper.schemes import SCHEMES
 from examples.paper.tables import Column, Table
@@ -17,6 +16,22 @@ class ResultError(Exception):
     """A file among the results is not a result."""
 
 
+def select(history: Mapping[str, Sequence], measure: str) -> dict | None:
+    """The epoch with the lowest validation measure; the last of equal ones.
+
+    The epoch counts from 1 and comes with its validation and test measure. In
+    the history a number that was not finite is `None`; the result is `None` if
+    no epoch has both measures.
+    """
+    names = [f"validation_{measure}", f"test_{measure}"]
+    pairs = enumerate(zip(*(history[name] for name in names)), start=1)
+    finite = [(pair, epoch) for epoch, pair in pairs if None not in pair]
+    if not finite:
+        return None
+    pair, epoch = min(finite, key=lambda found: (found[0][0], -found[1]))
+    return {"epoch": epoch, **dict(zip(names, pair))}
+
+
 @dataclasses.dataclass(frozen=True)
 class Run:
     """A result of `train.py`, finished or not; `content` is the file's."""
@@ -24,10 +39,7 @@ class Run:
     content: Mapping
 
     def __getattr__(self, name):
-        try:
-            return self.content[name]
-        except KeyError:
-            raise AttributeError(name) from None
+        return self.content[name]
 
     @property
     def recipe(self) -> Recipe:
@@ -49,7 +61,7 @@ class Run:
     def differences(self, column: Column, epochs: int) -> list[str]:
         """How it differs from the paper's run, if `epochs` of it count."""
         recipe = self.recipe
-        paper = {**recipe.all_sizes, **column.sizes}
+        paper = {**recipe.sizes, **column.sizes}
         found = [
             f"{name} {self.sizes[name]} instead of {size}"
             for name, size in paper.items()
@@ -98,9 +110,10 @@ class Cell:
     @property
     def unfinished(self) -> bool:
         """Whether a run is still on its way at this epoch."""
-        ends = [run.epochs_done == self.epochs for run in self.runs]
-        planned = [run.epochs_planned > self.epochs for run in self.runs]
-        return any(map(all, zip(ends, planned)))
+        return any(
+            run.epochs_done == self.epochs < run.epochs_planned
+            for run in self.runs
+        )
 
 
 def find(
@@ -110,23 +123,17 @@ def find(
     sizes: Mapping[str, int],
     epochs: int | None = None,
 ) -> Cell | None:
-    """The cell of a table, or `None` if nothing ran.
+    """The cell of a table for one of `column.ours`; `None` if nothing ran.
 
-    Args:
-        runs: All runs.
-        column: The column.
-        scheme: The row.
-        sizes: One of `column.ours`.
-        epochs: How many epochs count. Defaults to the paper's, or as many as
-            the longest run has. Runs that have fewer are left out.
+    `epochs` says how many epochs count. It defaults to the paper's, or to as
+    many as the longest run has. Runs that have fewer are left out.
     """
-    sizes = {**RECIPES[column.recipe].all_sizes, **column.sizes, **sizes}
+    recipe = RECIPES[column.recipe]
+    sizes = {**recipe.sizes, **column.sizes, **sizes}
     found = [run for run in runs if run.fits(column, scheme, **sizes)]
-    if not found:
-        return None
     if epochs is None:
-        longest = max(run.epochs_done for run in found)
-        epochs = min(longest, RECIPES[column.recipe].epochs)
+        longest = max((run.epochs_done for run in found), default=0)
+        epochs = min(longest, recipe.epochs)
     chosen = tuple(run for run in found if run.epochs_done >= epochs)
     return Cell(chosen, epochs, len(found) - len(chosen)) if chosen else None
 
@@ -163,8 +170,8 @@ def load(folder: Path) -> list[Run]:
     for path in folder.glob("*/*.json"):
         try:
             content = json.loads(path.read_text())
-            _check(content, path.parent.name, path.name)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            _check(content, path)
+        except (ValueError, KeyError, TypeError) as error:
             raise ResultError(
                 f"{path} is not a result of train.py: "
                 f"{type(error).__name__}: {error}"
@@ -177,21 +184,18 @@ def load(folder: Path) -> list[Run]:
     )
 
 
-def _check(content, folder, name):
-    """Raises an error if this is not the content of a result with this name."""
-    recipe = RECIPES[content["recipe"]]
-    names = ("scheme", "seed", "sizes", "follow")
-    plan = Plan(content["recipe"], recipe, **{n: content[n] for n in names})
+def _check(content, path):
+    """Raises an error if this is not the content of a result at this path."""
+    name, scheme, seed = (content[n] for n in ("recipe", "scheme", "seed"))
+    recipe = RECIPES[name].following(content["follow"])
+    plan = Plan(name, recipe, scheme, seed, content["sizes"])
+    if plan.path(path.parents[1]) != path:
+        raise ValueError(f"it is the result of {plan}")
     # The recipe, batch and learning rate must be those of today.
     for key, value in plan.configuration().items():
         if content[key] != value:
             raise ValueError(f"its {key} is {content[key]!r}, not {value!r}")
-    if plan.path(Path()) != Path(folder, name):
-        raise ValueError(f"it is the result of {plan}")
-    measures = [f"{part}_{recipe.task.measure}" for part in PARTS]
-    for key in (*measures, "seconds"):
-        if len(content["history"][key]) != content["epochs_done"]:
-            raise ValueError(f"its {key} has another length than the history")
-    for key in ("epochs_planned", "data", "sessions"):
-        if not content[key]:
-            raise ValueError(f"its {key} is {content[key]!r}")
+    for part in PARTS:
+        values = content["history"][f"{part}_{recipe.task.measure}"]
+        if len(values) != content["epochs_done"]:
+            raise ValueError(f"it has not {content['epochs_done']} epochs")

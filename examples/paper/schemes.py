@@ -5,13 +5,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Scheme:
-    """What is binarized, and how.
-
-    Args:
-        title: The name in the paper's tables.
-        kernel_quantizer: As in `keras_lab.BinaryDense`.
-        input_quantizer: The same; `"sign"` for binary activations.
-    """
+    """A title, and the quantizers as in `keras_lab.BinaryDense`."""
 
     title: str
     kernel_quantizer: str | None

@@ -2,7 +2,6 @@
 
     python examples/paper/train.py mnist --scheme lab --seed 1
     python examples/paper/train.py table1 --budget small
-    python examples/paper/train.py figure2
 
 Each run writes `results/paper/<experiment>/<scheme>-<seed>.json` after every
 epoch. The same command continues a run that was interrupted, to the same result
@@ -33,12 +32,11 @@ from examples.paper import checkpoints, measurements
 from examples.paper.checkpoints import Finished, RunError
 from examples.paper.data import DataError, Part
 from examples.paper.recipes import FOLLOW, PARTS, RECIPES, Plan
+from examples.paper.results import select
 from examples.paper.schemes import SCHEMES
-from examples.paper.tables import FIGURES, TABLES, jobs
+from examples.paper.tables import TABLES, jobs
 
 EVALUATION_BATCH = 500
-SIZES = ("width", "cells", "steps")
-STUDIES = {**TABLES, **FIGURES}
 
 
 class Batches(keras.utils.PyDataset):
@@ -66,90 +64,66 @@ def epoch_order(count: int, seed: int, epoch: int) -> np.ndarray:
     return np.random.default_rng([seed, epoch]).permutation(count)
 
 
+def log_line(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def run(
     plan: Plan,
     data_folder: str | None,
     folder: Path,
     jit_compile: bool = True,
-    log: Callable[[str], None] = print,
+    log: Callable[[str], None] = log_line,
 ) -> dict:
     """Trains until the planned epochs are done, and returns the result.
 
-    Args:
-        plan: What to run.
-        data_folder: As in `examples.paper.data.data_folder`.
-        folder: The folder of all results.
-        jit_compile: Whether XLA compiles the step.
-        log: Called with each line of progress.
+    Data sets are read from `data_folder`; `folder` is that of all results. Each
+    line of progress is given to `log`.
     """
-    path = plan.path(folder)
-    with checkpoints.kept(path):
-        return _run(plan, data_folder, path, jit_compile, log)
-
-
-def _run(plan, data_folder, path, jit_compile, log):
-    recipe = plan.recipe.following(plan.follow)
-    epochs, measure = plan.all_epochs, recipe.task.measure
-    result = checkpoints.previous(path, plan.configuration(), epochs)
-    data = recipe.load(data_folder, **plan.sizes)
-    keras.utils.set_random_seed(plan.seed)
-    scheme = SCHEMES[plan.scheme]
-    model = recipe.build(
-        scheme, data.classes, plan.follow, jit_compile, **plan.sizes
-    )
-    model.optimizer.build(model.trainable_variables)
-    result = _begin(plan, path, result, data, model, jit_compile)
-
-    first = result["epochs_done"] + 1
-    start = f"continues at epoch {first} of" if first > 1 else "epochs:"
-    facts = [f"{result['data'][name]:,} {name}" for name in PARTS]
-    facts = "; ".join([", ".join(facts), *data.departures])
-    log(f"{plan}   {start} {epochs}   {facts}")
-    parts = {
-        name: Part(part.x, recipe.task.targets(part.y))
-        for name in PARTS
-        for part in [getattr(data, name)]
-    }
-    began = time.monotonic()
-    for epoch in range(first, epochs + 1):
-        record = _train_epoch(model, parts, plan, recipe, epoch)
-        for name, value in record.items():
-            # A quantity that is new has no value in earlier epochs.
-            values = result["history"].setdefault(name, [None] * (epoch - 1))
-            values.append(value)
-        result["epochs_done"] = epoch
-        result["selected"] = measurements.select(result["history"], measure)
-        result["alpha"] = {
-            weight.alpha.path: weight.alpha.numpy().tolist()
-            for weight in keras_lab.binary_weights(model).values()
-        }
-        gradient = measurements.recurrent_gradient(model, parts["validation"])
-        if gradient:
-            result["recurrent_gradient"] = gradient
-        checkpoints.save(path, model, result)
-        elapsed = time.monotonic() - began
-        left = elapsed / (epoch - first + 1) * (epochs - epoch)
-        numbers = [
-            f"{part} {_show(record[f'{part}_{measure}'], measure)}   "
-            for part in PARTS
-        ]
-        log(
-            f"{plan}   epoch {epoch}/{epochs}   {''.join(numbers)}"
-            f"{record['seconds']:.0f} s   {duration(left)} left"
-        )
+    path, epochs = plan.path(folder), plan.all_epochs
+    measure = plan.recipe.task.measure
+    with checkpoints.locked(path):
+        model, parts, result = _begin(plan, data_folder, path, jit_compile)
+        first, began = result["epochs_done"] + 1, time.monotonic()
+        departures = "; ".join(result["departures"])
+        log(f"{plan}   epochs {first} to {epochs}   {departures}")
+        for epoch in range(first, epochs + 1):
+            numbers = _train_epoch(model, parts, plan, epoch)
+            _record(result, numbers, model, parts["validation"], measure)
+            checkpoints.save(path, model, result)
+            each = (time.monotonic() - began) / (epoch - first + 1)
+            shown = [
+                f"{part} {_show(numbers[f'{part}_{measure}'], measure)}   "
+                for part in PARTS
+            ]
+            log(
+                f"{plan}   epoch {epoch}/{epochs}   {''.join(shown)}"
+                f"{numbers['seconds']:.0f} s   "
+                f"{each * (epochs - epoch) / 60:.0f} min left"
+            )
     chosen = result["selected"] or {"epoch": "none"}
     test = _show(chosen.get(f"test_{measure}"), measure)
     log(f"{plan}   test {test}, best epoch: {chosen['epoch']}   {path}")
     return result
 
 
-def _begin(plan, path, result, data, model, jit_compile):
-    """The result at the beginning of a session, new or from before."""
-    counts = {name: len(getattr(data, name).y) for name in PARTS}
-    described = {**counts, "files": data.files}
+def _begin(plan, data_folder, path, jit_compile):
+    """The model, the parts of the data and the result, new or from before."""
+    configuration = plan.configuration()
+    result = checkpoints.previous(path, configuration, plan.all_epochs)
+    recipe = plan.recipe
+    data = recipe.load(data_folder, **plan.sizes)
+    keras.utils.set_random_seed(plan.seed)
+    scheme = SCHEMES[plan.scheme]
+    model = recipe.build(scheme, data.classes, jit_compile, **plan.sizes)
+    model.optimizer.build(model.trainable_variables)
+
+    parts = {name: getattr(data, name) for name in PARTS}
+    described = {name: len(part.y) for name, part in parts.items()}
+    described["files"] = data.files
     if result is None:
         result = {
-            **plan.configuration(),
+            **configuration,
             "parameters": model.count_params(),
             "data": described,
             "epochs_planned": plan.all_epochs,
@@ -167,20 +141,28 @@ def _begin(plan, path, result, data, model, jit_compile):
         checkpoints.restore(path, model)
     result["epochs_planned"] = plan.all_epochs
     result["departures"] = list(data.departures)
-    if plan.note:
-        result["note"] = plan.note
     session = {
         "first_epoch": result["epochs_done"] + 1,
         "commit": _commit(),
         "jit_compile": jit_compile,
     }
     result["sessions"].append({**session, **environment()})
-    return result
+    targets = recipe.task.targets
+    parts = {name: Part(x, targets(y)) for name, (x, y) in parts.items()}
+    return model, parts, result
 
 
-def _train_epoch(model, parts, plan, recipe, epoch):
+def _commit():
+    """The commit that runs, with `-dirty` if it was changed."""
+    command = "git describe --always --dirty --tags"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True)
+    return done.stdout.decode().strip() or None
+
+
+def _train_epoch(model, parts, plan, epoch):
     """Trains and evaluates; returns the numbers of the epoch by name."""
     began = time.monotonic()
+    recipe = plan.recipe
     rate = recipe.learning_rate(SCHEMES[plan.scheme], epoch)
     model.optimizer.learning_rate = rate
     order = epoch_order(len(parts["train"].y), plan.seed, epoch)
@@ -192,22 +174,35 @@ def _train_epoch(model, parts, plan, recipe, epoch):
     logs = {"train": {name: values[-1] for name, values in history.items()}}
     for name in ("validation", "test"):
         order = np.arange(len(parts[name].y))
-        logs[name] = model.evaluate(
-            Batches(parts[name], order, EVALUATION_BATCH),
-            verbose=0,
-            return_dict=True,
-        )
-    record = {"learning_rate": rate}
+        batches = Batches(parts[name], order, EVALUATION_BATCH)
+        logs[name] = model.evaluate(batches, verbose=0, return_dict=True)
+    numbers = {"learning_rate": rate}
     for name, values in logs.items():
         loss = measurements.finite(values["loss"])
-        record[f"{name}_loss"] = loss
+        numbers[f"{name}_loss"] = loss
         if "categorical_accuracy" in values:
             error = round(100 * (1 - values["categorical_accuracy"]), 4)
             # The largest of ten NaN would count as some class.
-            record[f"{name}_error"] = None if loss is None else error
-    record["train_seconds"] = round(trained - began, 2)
-    record["seconds"] = round(time.monotonic() - began, 2)
-    return {**record, **measurements.mean_alphas(model)}
+            numbers[f"{name}_error"] = None if loss is None else error
+    numbers["train_seconds"] = round(trained - began, 2)
+    numbers["seconds"] = round(time.monotonic() - began, 2)
+    return {**numbers, **measurements.alphas(model)}
+
+
+def _record(result, numbers, model, validation, measure):
+    """Adds an epoch to the result."""
+    for name, value in numbers.items():
+        # A quantity that is new has no value in earlier epochs.
+        missing = [None] * result["epochs_done"]
+        result["history"].setdefault(name, missing).append(value)
+    result["epochs_done"] += 1
+    result["selected"] = select(result["history"], measure)
+    result["alpha"] = {
+        weight.alpha.path: weight.alpha.numpy().tolist()
+        for weight in keras_lab.binary_weights(model).values()
+    }
+    if gradient := measurements.recurrent_gradient(model, validation):
+        result["recurrent_gradient"] = gradient
 
 
 def _show(value, measure):
@@ -216,43 +211,16 @@ def _show(value, measure):
     return f"{value:.3f}{'%' if measure == 'error' else ' nats'}"
 
 
-def duration(seconds: float) -> str:
-    """A time for people to read."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes / 60:.1f} h"
-
-
-def _commit():
-    """The commit that runs, with `-dirty` if it was changed."""
-    command = ["git", "describe", "--always", "--dirty", "--tags"]
-    try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    except OSError:  # There is no git.
-        return None
-    return done.stdout.strip() or None
-
-
 def parse(arguments=None) -> argparse.Namespace:
-    """The options, checked."""
+    """The options, with the runs that they ask for as `plans`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add(
-        "what",
-        choices=[*RECIPES, *STUDIES],
-        metavar="WHAT",
-        help=f"an experiment ({', '.join(RECIPES)}), or all runs of a table or "
-        f"figure ({', '.join(STUDIES)})",
-    )
-    add(
-        "--scheme",
-        nargs="+",
-        choices=list(SCHEMES),
-        metavar="S",
-        help=f"one or more of {', '.join(SCHEMES)}; default: all",
-    )
-    add("--seed", nargs="+", type=_integer(0), default=[1], metavar="N",
+    add("what", choices=[*RECIPES, *TABLES], metavar="WHAT",
+        help=f"an experiment ({', '.join(RECIPES)}), or all runs of a table "
+        f"({', '.join(TABLES)})")  # fmt: skip
+    add("--scheme", nargs="+", choices=SCHEMES, metavar="S",
+        help=f"one or more of {', '.join(SCHEMES)}; default: all")  # fmt: skip
+    add("--seed", nargs="+", type=_positive, default=[1], metavar="N",
         help="one or more; default: 1")  # fmt: skip
     for name, letter, text in (
         ("epochs", "N", "number of epochs"),
@@ -261,91 +229,53 @@ def parse(arguments=None) -> argparse.Namespace:
         ("steps", "TS", "time steps of the LSTM"),
     ):
         text = f"{text}; default: as in the paper"
-        add(f"--{name}", type=_integer(1), metavar=letter, help=text)
+        add(f"--{name}", type=_positive, metavar=letter, help=text)
     add("--follow", choices=FOLLOW, default="paper",
         help="which one decides where the paper and its authors' code differ; "
         "default: paper")  # fmt: skip
     add("--budget", choices=("full", "small"), default="full",
-        help="for a table or figure: the paper's sizes and epochs, or what two "
+        help="for a table: the paper's sizes and epochs, or what two "
         "CPU cores can do; default: full")  # fmt: skip
     add("--data-dir", metavar="DIR",
         help="default: KERAS_LAB_DATA, or datasets in ~/.keras")  # fmt: skip
     add("--results-dir", type=Path, default=ROOT / "results" / "paper",
         metavar="DIR", help="default: results/paper")  # fmt: skip
-    add(
-        "--note",
-        metavar="TEXT",
-        help="saved with the result and shown by report.py",
-    )
     add("--no-jit", action="store_true", help="train without XLA")
     options = parser.parse_args(arguments)
-    given = {name: getattr(options, name) for name in SIZES}
-    options.sizes = {name: size for name, size in given.items() if size}
-    if problem := _problem(options):
-        parser.error(problem)
+    try:
+        options.plans = _plans(options)
+    except ValueError as error:
+        parser.error(str(error))
+    if not options.plans:
+        schemes = ", ".join(options.scheme)
+        parser.error(f"{options.what} has no runs of the scheme {schemes}")
     return options
 
 
-def _problem(options):
-    """Why options do not fit together; `None` if they do."""
-    if options.what not in STUDIES:
-        if options.budget != "full":
-            return (
-                f"--budget is for tables and figures. Received: {options.what}"
-            )
-        known = RECIPES[options.what].all_sizes
-        wrong = [name for name in options.sizes if name not in known]
-        known = ", ".join(f"--{name}" for name in known)
-        if wrong:
-            return f"{options.what} has only {known}. Received: --{wrong[0]}"
-        return None
-    rows = STUDIES[options.what].schemes
-    for scheme in options.scheme or ():
-        if scheme not in rows:
-            rows = ", ".join(rows)
-            return (
-                f"{options.what} has only {rows}. Received: --scheme {scheme}"
-            )
-    if options.sizes or options.epochs:
-        names = ", ".join(f"--{n}" for n in (*options.sizes, "epochs"))
-        return f"{options.what} has its own sizes and epochs. Received: {names}"
-    return None
+def _positive(text):
+    if text.isdecimal() and 1 <= int(text) < 2**32:
+        return int(text)
+    raise argparse.ArgumentTypeError(
+        f"must be an integer from 1 to {2**32 - 1}. Received: {text}"
+    )
 
 
-def _integer(lowest):
-    def integer(text):
-        if text.isdecimal() and lowest <= int(text) < 2**32:
-            return int(text)
-        raise argparse.ArgumentTypeError(
-            f"must be an integer from {lowest} to {2**32 - 1}. Received: {text}"
-        )
-
-    return integer
-
-
-def plans(options) -> list[Plan]:
+def _plans(options):
     """The runs that the options ask for."""
-    if options.what in STUDIES:
-        wanted = jobs(STUDIES[options.what], options.budget)
-    else:
-        wanted = [
-            (options.what, scheme, options.sizes, options.epochs)
-            for scheme in SCHEMES
-        ]
+    what, epochs = options.what, options.epochs
+    sizes = {n: getattr(options, n) for n in ("width", "cells", "steps")}
+    sizes = {name: size for name, size in sizes.items() if size}
+    if what in TABLES and (sizes or epochs):
+        raise ValueError(f"{what} has its own sizes and epochs")
+    wanted = [(what, scheme, sizes, epochs) for scheme in SCHEMES]
+    if what in TABLES:
+        wanted = jobs(TABLES[what], options.budget)
+    chosen = options.scheme or SCHEMES
     return [
-        Plan(
-            name,
-            RECIPES[name],
-            scheme,
-            seed,
-            epochs,
-            sizes,
-            options.follow,
-            options.note,
-        )
+        Plan(name, RECIPES[name].following(options.follow), scheme, seed, *rest)
         for seed in options.seed
-        for name, scheme, sizes, epochs in wanted
-        if options.scheme is None or scheme in options.scheme
+        for name, scheme, *rest in wanted
+        if scheme in chosen
     ]
 
 
@@ -353,33 +283,23 @@ def main(arguments=None) -> int:
     """Runs the command line and returns the exit code."""
     options = parse(arguments)
     keras_lab.config.keep_memory()
-    todo = plans(options)
     code, without_data = 0, set()
-    for number, plan in enumerate(todo, start=1):
+    for plan in options.plans:
         if plan.name in without_data:
             continue
-        if len(todo) > 1:
-            _log(f"run {number} of {len(todo)}: {plan}")
-        jit_compile = not options.no_jit
         try:
-            run(plan, options.data_dir, options.results_dir, jit_compile, _log)
+            run(plan, options.data_dir, options.results_dir, not options.no_jit)
         except Finished as finished:
-            _log(f"train.py: {finished}")
-            # If there are several, those that are finished are skipped.
-            code = code or int(len(todo) == 1)
+            log_line(f"train.py: {finished}")
         except (DataError, RunError) as error:
-            _log(f"train.py: error: {error}")
+            log_line(f"train.py: error: {error}")
             code = 1
             if isinstance(error, DataError):
                 without_data.add(plan.name)
         except KeyboardInterrupt:
-            _log("\nInterrupted. The same command continues the run.")
+            log_line("\nInterrupted. The same command continues the run.")
             return 130
     return code
-
-
-def _log(line):
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -20,21 +20,13 @@ from keras_lab.convert.graph import (
     no_weights_yet,
 )
 
-__all__ = ["EXPORT_ERRORS", "export_to_measure", "summary"]
+__all__ = ["EXPORT_ERRORS", "summary", "trial_export"]
 
 MACS = ("binary_macs", "float_macs", "xnor_macs")
 # What the exporter raises for a custom layer that it cannot convert, a full
 # disk or a wrong option.
-EXPORT_ERRORS = (
-    ArithmeticError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
+EXPORT_ERRORS = (ArithmeticError, AttributeError, ImportError, LookupError)
+EXPORT_ERRORS += (OSError, RuntimeError, TypeError, ValueError)
 
 
 def summary(
@@ -239,14 +231,14 @@ def _export(model):
         ]
     try:
         # Any tolerance will do: the file is only measured.
-        return export_to_measure(model, tolerance=math.inf), []
+        return trial_export(model, tolerance=math.inf), []
     except EXPORT_ERRORS as error:
         # The table is useful without the size of the file.
         problem = str(error).strip().split("\n")[0]
         return None, [f"The model cannot be exported: {problem}"]
 
 
-def export_to_measure(model, format="packed", **options):
+def trial_export(model, format="packed", **options):
     """Exports a model to a temporary file; returns the `ExportReport`."""
     import tflite_export
 

@@ -6,7 +6,7 @@ import warnings
 
 import keras
 
-from keras_lab.analysis.summary import EXPORT_ERRORS, export_to_measure
+from keras_lab.analysis.summary import EXPORT_ERRORS, trial_export
 from keras_lab.convert.graph import is_built
 from keras_lab.files import check_target
 
@@ -108,7 +108,7 @@ class ExportBest(keras.callbacks.Callback):
             options = {**self.options, "tolerance": math.inf}
             # The trained model may be closer to its file than this one.
             with contextlib.suppress(tflite_export.ValidationError):
-                export_to_measure(self.model, self.format, **options)
+                trial_export(self.model, self.format, **options)
 
     def on_epoch_end(self, epoch, logs=None):
         logs = logs or {}

@@ -49,24 +49,19 @@ class BinaryMonitor(keras.callbacks.Callback):
     line, the result of `fit` and the callbacks after this one have them. Their
     names there are like `dense_1/alpha` and `lstm/recurrent_alpha_i`.
 
-    A quantity that a weight does not have is left out of the logs and empty in
-    the CSV: `clipped` without a `WeightClip`, and d with an optimizer other
-    than `LABAdam`. The error then uses a uniform d. A quantity that has no
-    value at present is NaN in the logs, so that every epoch has the same
-    entries, and empty in the CSV: flips if the signs before are not known, and
-    d if the learning rate is zero.
+    A quantity that a weight does not have is left out: `clipped` without a
+    `WeightClip`, and d with an optimizer other than `LABAdam`. The error then
+    uses a uniform d. A quantity without a value at present is NaN in the logs
+    and empty in the CSV: flips if the signs before are not known, and d if the
+    learning rate is zero.
 
-    Steps count as `optimizer.iterations` does: with gradient accumulation a
-    step is an update, not a batch. The CSV and TensorBoard use this number, so
-    a second `fit` continues the first one.
+    Steps are those of `optimizer.iterations`: with gradient accumulation a step
+    is an update, not a batch. A second `fit` continues the first one.
 
-    To resume an interrupted training, create a new monitor with the same
-    `filename`. It keeps the rows up to the point where the training resumes,
-    and drops those after it, which will be measured again. It measures at the
-    same steps as without the interruption. The first flips after resuming are
-    known if the last row is from the same step. A training from the start
-    starts a new file. If the file cannot be written, the monitor warns once and
-    goes on with its `history`.
+    To resume a training, create a new monitor with the same `filename`. It
+    keeps the rows up to the point where the training resumes, and measures at
+    the same steps as without the interruption. A training from the start starts
+    a new file. If the file cannot be written, there is one warning.
 
     Args:
         filename: The CSV file to write, with one row per weight and

@@ -110,7 +110,7 @@ class _Statistics:
 
     @contextlib.contextmanager
     def measured(self):
-        """Inside, the layer runs as in training, whatever the model does.
+        """Inside, the layer runs in training mode, and the rest does not.
 
         With a momentum of 0, its moving statistics are those of the batch.
         Afterwards they are restored.

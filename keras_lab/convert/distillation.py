@@ -15,24 +15,11 @@ __all__ = ["Distiller", "SoftTargets"]
 register = keras.saving.register_keras_serializable(package="keras_lab")
 
 # The arguments of `keras.Model` and `LABModel`. Keras ignores any other.
-MODEL_OPTIONS = (
-    "inputs",
-    "outputs",
-    "name",
-    "trainable",
-    "dtype",
-    "autocast",
-    "activity_regularizer",
-    "log_alpha",
-)
+MODEL_OPTIONS = {"inputs", "outputs", "name", "trainable", "dtype"}
+MODEL_OPTIONS |= {"autocast", "activity_regularizer", "log_alpha"}
 # Activations of Keras whose outputs can be probabilities.
-PROBABILITIES = (
-    "softmax",
-    "sigmoid",
-    "hard_sigmoid",
-    "sparse_sigmoid",
-    "sparsemax",
-)
+PROBABILITIES = {"softmax", "sigmoid", "hard_sigmoid", "sparse_sigmoid"}
+PROBABILITIES |= {"sparsemax"}
 
 
 def _is_finite(value):

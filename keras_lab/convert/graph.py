@@ -265,7 +265,7 @@ def trace(model: keras.Model, shapes: list | None = None) -> Graph:
         for shape, x in zip(shapes, model.inputs)
     ]
     traced = keras.models.clone_model(
-        # Neither compiled, nor of a class with an `__init__` of its own.
+        # Not compiled, and not an instance of a subclass.
         keras.Model(model.inputs, model.outputs),
         inputs,
         clone_function=lambda operation: operation,

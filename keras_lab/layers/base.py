@@ -79,23 +79,13 @@ class BinaryLayer:
 
     def _add_binary_weight(self, name, latent):
         shape, keep = self._scale_axes(name, tuple(latent.shape))
-        weight = BinaryWeight(
-            latent,
-            self.kernel_quantizer,
-            shape,
-            keep,
-            lambda shape, initializer: super(BinaryLayer, self).add_weight(
-                shape=shape,
-                initializer=initializer,
-                dtype=latent.dtype,
-                trainable=False,
-                autocast=False,
-                aggregation="only_first_replica",
-                name=_alpha_name(name),
-            ),
-        )
+        alpha = _alpha_name(name)
+        with keras.name_scope(self.name, caller=self):
+            weight = BinaryWeight(
+                latent, self.kernel_quantizer, shape, keep, alpha
+            )
         self._binary_weights[name] = weight
-        setattr(self, _alpha_name(name), weight.alpha)
+        setattr(self, alpha, weight.alpha)
 
     def _scale_axes(self, name, shape):
         """The shape in which to see a kernel, and the axes of α in it."""

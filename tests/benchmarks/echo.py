@@ -5,8 +5,6 @@ import signal
 
 from benchmarks.worker import Cannot
 
-PACKAGES = ("numpy", "no-such-package")
-
 
 def double(x):
     print("not an answer")

@@ -3,9 +3,10 @@
 import subprocess
 
 import keras
+import numpy as np
 import pytest
 
-from benchmarks import networks, peers_files, train_step
+from benchmarks import networks, peers_files
 from benchmarks.peers import environments
 from benchmarks.peers import keras_lab as ours
 from benchmarks.worker import Cannot, Worker
@@ -19,7 +20,7 @@ def worker():
 
 def test_a_worker_answers_whatever_else_it_prints(worker):
     assert worker.call("double", x=[1]) == [1, 1]
-    assert set(worker.call("versions")) == {"numpy"}
+    assert worker.call("versions")["numpy"] == np.__version__
 
 
 def test_a_refusal_or_an_error_is_a_cannot_of_three_words(worker):
@@ -33,8 +34,6 @@ def test_a_refusal_or_an_error_is_a_cannot_of_three_words(worker):
         "detail": "wrong",
     }
     assert worker.call("double", x=1) == 2
-    with pytest.raises(ValueError, match="three"):
-        Cannot("too few")
 
 
 def test_a_process_that_ends_is_a_cannot(worker):
@@ -45,52 +44,25 @@ def test_a_process_that_ends_is_a_cannot(worker):
         worker.call("double", x=1)
 
 
-def test_a_peer_that_cannot_be_installed_is_tried_again(monkeypatch, tmp_path):
+def test_a_peer_that_cannot_be_installed_has_a_reason(monkeypatch, tmp_path):
     def pip(command, **_):
-        return subprocess.CompletedProcess(command, 1, "", "no larq==0.14.0")
+        error = subprocess.CalledProcessError(1, command)
+        error.stderr = "no larq==0.14.0"
+        raise error
 
     monkeypatch.setenv("KERAS_LAB_PEERS", str(tmp_path))
     monkeypatch.setattr(environments.venv, "create", lambda *_, **__: None)
     monkeypatch.setattr(environments.subprocess, "run", pip)
-    with pytest.raises(environments.NotSetUp) as caught:
+    with pytest.raises(Cannot, match="pip install fails") as caught:
         environments.start("larq")
-    assert caught.value.to_json() == {
-        "cannot": "pip install fails",
-        "detail": "no larq==0.14.0",
-        "try_again": True,
-    }
+    assert caught.value.detail == "no larq==0.14.0"
 
 
-def test_a_folder_that_is_no_environment_is_not_cleared(monkeypatch, tmp_path):
-    monkeypatch.setenv("KERAS_LAB_PEERS", str(tmp_path))
-    thesis = tmp_path / "larq" / "thesis.tex"
-    thesis.parent.mkdir()
-    thesis.write_text("42")
-    with pytest.raises(Cannot, match="folder is taken"):
-        environments.install("larq")
-    assert thesis.exists()
-
-
-def test_a_method_that_is_much_too_slow_is_dropped(monkeypatch):
-    seconds = {train_step.BASELINE: [1.0], "slow": [20.1], "fine": [19.9]}
-    interleave = lambda *_, **__: seconds  # noqa: E731
-    monkeypatch.setattr(train_step.harness, "interleave", interleave)
-    candidates, rows = dict.fromkeys(seconds), {}
-    train_step.drop_slow(candidates, rows)
-    assert list(candidates) == [train_step.BASELINE, "fine"]
-    assert rows["slow"]["cannot"] == "over 20 times"
-
-
-def test_a_quantized_file_with_unrelated_outputs_is_refused(tmp_path):
-    files = peers_files.Files(tmp_path, {})
-    outputs = {"tflite_float32": [1, 2], "int4": [1, 1], "int2": [0, 0]}
-    files.paths = dict.fromkeys(outputs, "x")
-    files.rows = {format: {} for format in outputs}
-    peers_files.check_quantized(files, outputs)
-    assert files.rows["int2"]["cannot"] == "outputs are wrong"
-    assert list(files.paths) == ["tflite_float32", "int4"]
-    cosine = files.rows["int4"]["cosine_with_float32"]
+def test_a_quantized_file_with_unrelated_outputs_is_refused():
+    cosine = peers_files.check_outputs([1, 1], [1, 2])
     assert cosine == pytest.approx(3 / 10**0.5)
+    with pytest.raises(Cannot, match="outputs are wrong"):
+        peers_files.check_outputs([0, 0], [1, 2])
 
 
 @pytest.mark.parametrize(
@@ -109,7 +81,7 @@ def test_a_network_has_the_weights_of_the_paper(name, size):
 
 def test_binary_inputs_replace_relu_and_spare_the_first_layer():
     layers = networks.describe("mnist", 8)
-    model = networks.build(layers, **ours.kit("lab2"))
+    model = networks.build(layers, **ours.KITS["lab2"])
     kernels = [n for n in model.layers if hasattr(n, "input_quantizer")]
     found = [layer.input_quantizer is None for layer in kernels]
     assert found == [True, False, False, False]

@@ -25,7 +25,17 @@ SEVEN = {
 }
 
 
-@pytest.mark.parametrize(("kernel", "inputs"), SEVEN.values(), ids=SEVEN)
+@pytest.mark.parametrize(
+    ("kernel", "inputs"),
+    [
+        pytest.param(
+            *quantizers,
+            marks=() if name.startswith("LAB") else pytest.mark.slow,
+            id=name,
+        )
+        for name, quantizers in SEVEN.items()
+    ],
+)
 def test_the_seven_networks_of_the_paper_learn(rng, kernel, inputs):
     model = keras.Sequential([keras.Input((16,))])
     for number in range(3):

@@ -215,7 +215,10 @@ def test_an_embedding_trains_beside_binary_layers():
     check_alpha_is_true(model, optimizer)
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+@pytest.mark.parametrize(
+    "policy",
+    ["float32", pytest.param("mixed_float16", marks=pytest.mark.slow)],
+)
 def test_two_replicas_of_half_a_batch_give_the_alpha_of_the_whole(
     policy, strategy
 ):

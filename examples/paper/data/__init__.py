@@ -7,20 +7,8 @@ missing, and returns a `Dataset` with the paper's three parts and preprocessing.
 >>> data.train.x.shape, data.validation.x.shape, data.test.x.shape
 ((50000, 784), (10000, 784), (10000, 784))
 """
+# ruff: noqa: F401
 
 from examples.paper.data.files import DataError, Dataset, Part, data_folder
 from examples.paper.data.images import cifar10, mnist, svhn
 from examples.paper.data.text import linux_kernel, text_file, war_and_peace
-
-__all__ = [
-    "DataError",
-    "Dataset",
-    "Part",
-    "cifar10",
-    "data_folder",
-    "linux_kernel",
-    "mnist",
-    "svhn",
-    "text_file",
-    "war_and_peace",
-]

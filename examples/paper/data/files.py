@@ -1,8 +1,12 @@
-"""A data set in memory, and its files: where they are and come from."""
+"""A data set in memory, and its files: finding, downloading, reading them."""
 
+import contextlib
 import dataclasses
+import gzip
 import hashlib
+import math
 import os
+import pickle
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -26,14 +30,9 @@ class Part(NamedTuple):
 class Dataset:
     """Three parts that share no example.
 
-    Args:
-        train: The part to train on.
-        validation: The part to choose an epoch by.
-        test: The part to report on.
-        classes: The number of classes in `y`.
-        files: The SHA-256 of each file, or of the arrays in it, by name.
-        vocabulary: For a text, the bytes that occur, ordered by class.
-        departures: How it differs from the data set in the paper.
+    `files` has the SHA-256 of each file, or of the arrays in it. `vocabulary`
+    has the bytes that occur in a text, ordered by class. `departures` says how
+    the data set differs from that in the paper.
     """
 
     train: Part
@@ -43,25 +42,6 @@ class Dataset:
     files: dict[str, str]
     vocabulary: bytes | None = None
     departures: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Source:
-    """A file of a data set.
-
-    Args:
-        path: Where it is, below the data folder.
-        urls: Its addresses, the official one first.
-        check: What a download must be: `"sha256:<digest>"`, `"md5:<digest>"`,
-            or `"bytes:<size>"` if no digest is published.
-        archive: Whether the address gives a `.tar.gz` file whose top folder is
-            the folder of `path`.
-    """
-
-    path: str
-    urls: tuple[str, ...]
-    check: str
-    archive: bool = False
 
 
 def data_folder(folder: str | os.PathLike | None = None) -> Path:
@@ -83,75 +63,58 @@ def data_folder(folder: str | os.PathLike | None = None) -> Path:
     return folder
 
 
-def locate(source: Source, folder: Path, optional: bool = False) -> Path | None:
+def locate(
+    folder: Path,
+    name: str,
+    url: str,
+    file_hash: str | None = None,
+    archive: bool = False,
+) -> Path:
     """The path of a file, which is downloaded if it is missing.
 
     Args:
-        source: The file.
         folder: The data folder.
-        optional: If true, a missing file is not downloaded, and the result is
-            `None`.
+        name: The path of the file below it.
+        url: The address of the file, or of an archive with its folder.
+        file_hash: The MD5 or SHA-256 of what is downloaded, if it is known.
+        archive: Whether the address is that of a `.tar.gz` file.
     """
-    path = folder / source.path
+    path = folder / name
     if path.is_file():
         return path
-    if optional:
-        return None
-    failures = []
-    for url in source.urls:
-        try:
-            _download(source, url, path)
-            return path
-        except Exception as error:  # `get_file` raises Exception itself.
-            failures.append(f"  {url}: {error}")
-    raise DataError(
-        f"{path} is missing and could not be downloaded:\n"
-        + "\n".join(failures)
-        + "\nPut the file there yourself, or choose a folder that has it with "
-        "--data-dir or KERAS_LAB_DATA."
-    )
+    try:
+        _download(path, url, file_hash, archive)
+    except Exception as error:  # `get_file` raises Exception itself.
+        raise DataError(
+            f"{path} is missing and could not be downloaded from {url}: "
+            f"{error}. Put the file there yourself, or choose a folder that "
+            "has it with --data-dir or KERAS_LAB_DATA."
+        ) from error
+    return path
 
 
-def _download(source, url, path):
-    """Downloads a file; only one that passes the check gets its name."""
-    kind, _, expected = source.check.partition(":")
+def _download(path, url, file_hash, archive):
+    """Downloads a file; only a complete one gets its name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         downloaded = keras.utils.get_file(
-            "download.tar.gz" if source.archive else "download",
+            "download.tar.gz" if archive else "download",
             url,
             cache_dir=scratch,
             cache_subdir="",
-            extract=source.archive,
-            **{} if kind == "bytes" else {"file_hash": expected},
+            file_hash=file_hash,
+            extract=archive,
         )
-        if not source.archive:
-            if not is_official(source, downloaded):
-                raise DataError(f"it does not have {expected} bytes")
+        if not archive:
             os.replace(downloaded, path)
             return
-        top = Path(downloaded) / path.parent.name
-        if not (top / path.name).is_file():
-            raise DataError(f"the archive has no {top.name}/{path.name}")
-        for file in top.iterdir():
+        for file in (Path(downloaded) / path.parent.name).iterdir():
             if not (path.parent / file.name).exists():
                 os.replace(file, path.parent / file.name)
 
 
-def is_official(source: Source, path: str | os.PathLike) -> bool:
-    """Whether a file is the one that the official address gives."""
-    kind, _, expected = source.check.partition(":")
-    if kind == "bytes":
-        return Path(path).stat().st_size == int(expected)
-    return _digest(path, kind) == expected
-
-
-def digests(paths: list[Path]) -> dict[str, str]:
-    """The SHA-256 of each file, by the file's name."""
-    return {path.name: _digest(path, "sha256") for path in paths}
-
-
-def _digest(path, algorithm):
+def file_digest(path: Path, algorithm: str = "sha256") -> str:
+    """The digest of a file, in hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest()
 
@@ -165,3 +128,78 @@ def content_digest(*arrays: np.ndarray) -> str:
     for array in arrays:
         found.update(np.ascontiguousarray(array))
     return found.hexdigest()
+
+
+def damaged(path: Path, problem: str) -> DataError:
+    """The error for a file that cannot be used."""
+    return DataError(
+        f"{path} is not the expected file: {problem}. Replace it by the "
+        "original, or delete it: all files but SVHN's extra are downloaded "
+        "again."
+    )
+
+
+@contextlib.contextmanager
+def _reading(path):
+    try:
+        yield
+    except Exception as error:  # A damaged file can raise anything.
+        raise damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def read_idx(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    """The bytes in a gzipped idx file, which must have this shape."""
+    with _reading(path):
+        content = gzip.decompress(path.read_bytes())
+        # The header: two zeros, 8 for bytes, the rank, and the shape.
+        header = bytes([0, 0, 8, len(shape)]) + np.array(shape, ">u4").tobytes()
+        if not content.startswith(header):
+            start = content[: len(header)].hex()
+            raise ValueError(f"it starts with {start}, not {header.hex()}")
+        return np.frombuffer(
+            content, np.uint8, math.prod(shape), len(header)
+        ).reshape(shape)
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Loads NumPy arrays and nothing else, because a pickle can run code."""
+
+    allowed = {
+        ("numpy.core.multiarray", "_reconstruct"),
+        ("numpy._core.multiarray", "_reconstruct"),
+        ("numpy", "ndarray"),
+        ("numpy", "dtype"),
+        ("_codecs", "encode"),
+    }
+
+    def find_class(self, module, name):
+        if (module, name) not in self.allowed:
+            raise pickle.UnpicklingError(f"it uses {module}.{name}")
+        return super().find_class(module, name)
+
+
+def read_cifar_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, 32, 32, 3) and labels (n,) from a file of CIFAR-10."""
+    with _reading(path):
+        with open(path, "rb") as file:
+            batch = _ArraysOnly(file, encoding="bytes").load()
+        labels = np.array(batch[b"labels"], np.uint8)
+        images = batch[b"data"].reshape(len(labels), 3, 32, 32)
+        return np.ascontiguousarray(images.transpose(0, 2, 3, 1)), labels
+
+
+def read_mat(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, 32, 32, 3) and labels (n,) from a file of SVHN.
+
+    The label of the digit 0 is 10 in the file and 0 here.
+    """
+    with _reading(path):
+        from scipy.io import loadmat  # From the extra keras_lab[datasets].
+
+        content = loadmat(path)
+        images, labels = content["X"], content["y"].ravel()
+        images = images.transpose(3, 0, 1, 2)
+        shape = (len(labels), 32, 32, 3)
+        if images.shape != shape or images.dtype != np.uint8:
+            raise ValueError(f"X is {images.dtype} {images.shape}, not {shape}")
+        return np.ascontiguousarray(images), (labels % 10).astype(np.uint8)

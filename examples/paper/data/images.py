@@ -4,34 +4,21 @@ import os
 
 import numpy as np
 
-from examples.paper.data import preprocessing
-from examples.paper.data.files import (
-    Dataset,
-    Part,
-    Source,
-    content_digest,
-    data_folder,
-    digests,
-    is_official,
-    locate,
-)
-from examples.paper.data.formats import (
-    check_content,
-    damaged,
-    read_cifar_batch,
-    read_idx,
-    read_mat,
-)
+from examples.paper.data import files, preprocessing
+from examples.paper.data.files import Dataset, Part, damaged
 
-MNIST_ADDRESSES = (
-    "http://yann.lecun.com/exdb/mnist/",
-    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+MNIST_ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+MNIST_MD5 = (
+    "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "d53e105ee54ea40749a09fcbcd1e9432",
+    "9fb629c4189551a2d022fa330f9573f3",
+    "ec29112dd5afa0611ce80d1b7f02629c",
 )
-MNIST_MD5 = {
-    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
-    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
-    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+MNIST_FILES = {
+    "train-images-idx3-ubyte.gz": (60_000, 28, 28),
+    "train-labels-idx1-ubyte.gz": (60_000,),
+    "t10k-images-idx3-ubyte.gz": (10_000, 28, 28),
+    "t10k-labels-idx1-ubyte.gz": (10_000,),
 }
 CIFAR_ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
 CIFAR_SHA256 = (
@@ -68,39 +55,39 @@ def mnist(folder: str | os.PathLike | None = None) -> Dataset:
     Args:
         folder: The data folder, see `data_folder`.
     """
-    folder = data_folder(folder)
-    paths = [
-        locate(
-            Source(
-                f"mnist/{name}",
-                tuple(address + name for address in MNIST_ADDRESSES),
-                f"md5:{md5}",
-            ),
-            folder,
-        )
-        for name, md5 in MNIST_MD5.items()
-    ]
-    images, labels = _read_mnist(*paths[:2], count=60_000)
-    test_images, test_labels = _read_mnist(*paths[2:], count=10_000)
-    images = np.concatenate([images, test_images])
-    labels = np.concatenate([labels, test_labels])
+    folder = files.data_folder(folder)
+    paths, arrays = [], []
+    for (name, shape), md5 in zip(MNIST_FILES.items(), MNIST_MD5):
+        path = files.locate(folder, f"mnist/{name}", MNIST_ADDRESS + name, md5)
+        array = files.read_idx(path, shape)
+        _check_content(path, array)
+        paths.append(path)
+        arrays.append(array)
+    images = np.concatenate(arrays[0::2]).reshape(70_000, 784)
+    images = images.astype(np.float32) / 255
     mean = images[:50_000].mean(axis=0, dtype=np.float64)
     images -= mean.astype(np.float32)
-    parts = _split(images, labels, 50_000, 60_000)
-    return Dataset(*parts, classes=10, files=digests(paths))
+    parts = _split(images, np.concatenate(arrays[1::2]), 50_000, 60_000)
+    return Dataset(*parts, classes=10, files=_digests(paths))
+
+
+def _check_content(path, *arrays):
+    """Raises DataError if a well-formed file holds unexpected values."""
+    expected = CONTENT.get(path.name, "")
+    found = files.content_digest(*arrays)
+    if not found.startswith(expected):
+        raise damaged(
+            path, f"its content has the SHA-256 {found}, not {expected}…"
+        )
+
+
+def _digests(paths):
+    return {path.name: files.file_digest(path) for path in paths}
 
 
 def _split(images, labels, *ends):
     """The training, validation and test part, one after the other."""
     return map(Part, np.split(images, ends), np.split(labels, ends))
-
-
-def _read_mnist(image_path, label_path, count):
-    images = read_idx(image_path, (count, 28, 28))
-    labels = read_idx(label_path, (count,))
-    for path, array in ((image_path, images), (label_path, labels)):
-        check_content(path, CONTENT.get(path.name), array)
-    return images.reshape(count, 784).astype(np.float32) / 255, labels
 
 
 def cifar10(
@@ -116,40 +103,34 @@ def cifar10(
         folder: The data folder, see `data_folder`.
         raw: Whether to return the bytes as they are, 0 to 255.
     """
-    folder = data_folder(folder)
-    names = [f"data_batch_{number}" for number in range(1, 6)] + ["test_batch"]
-    sources = [
-        Source(
+    folder = files.data_folder(folder)
+    names = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
+    paths = [
+        files.locate(
+            folder,
             f"cifar-10-batches-py/{name}",
-            (CIFAR_ADDRESS,),
-            f"sha256:{CIFAR_SHA256}",
+            CIFAR_ADDRESS,
+            CIFAR_SHA256,
             archive=True,
         )
         for name in names
     ]
-    paths = [locate(source, folder) for source in sources]
     images, labels = _read_cifar10(paths)
     if not raw:
-        images = _whitened(images)
+        images = preprocessing.global_contrast_normalize(images, scale=55.0)
+        mean, whiten = preprocessing.zca_whitening(images[:50_000])
+        flat = images.reshape(len(images), -1)
+        for part in preprocessing.chunks(flat):
+            part[:] = (part - mean) @ whiten
     parts = _split(images, labels, 45_000, 50_000)
-    return Dataset(*parts, classes=10, files=digests(paths))
+    return Dataset(*parts, classes=10, files=_digests(paths))
 
 
 def _read_cifar10(paths):
-    batches = [read_cifar_batch(path) for path in paths]
-    for path, (images, labels) in zip(paths, batches):
-        check_content(path, CONTENT.get(path.name), images, labels)
+    batches = [files.read_cifar_batch(path) for path in paths]
+    for path, batch in zip(paths, batches):
+        _check_content(path, *batch)
     return map(np.concatenate, zip(*batches))
-
-
-def _whitened(images):
-    images = preprocessing.global_contrast_normalize(images, scale=55.0)
-    mean, whiten = preprocessing.zca_whitening(images[:50_000])
-    flat = images.reshape(len(images), -1)
-    for start in range(0, len(flat), preprocessing.CHUNK):
-        part = flat[start : start + preprocessing.CHUNK]
-        part[:] = (part - mean) @ whiten
-    return images
 
 
 def svhn(
@@ -168,36 +149,31 @@ def svhn(
         first_channel_only: Whether the local normalization leaves green and
             blue alone, as a bug in the authors' library did.
     """
-    folder = data_folder(folder)
-    contents, files, departures = {}, {}, []
+    folder = files.data_folder(folder)
+    found, departures = {}, []
+    parts = {"train": [], "validation": [], "test": []}
     for name, md5 in SVHN_MD5.items():
-        source = Source(f"svhn/{name}", (SVHN_ADDRESS + name,), f"md5:{md5}")
-        path = locate(source, folder, optional=name.startswith("extra"))
-        if path is None:
+        if name.startswith("extra") and not (folder / "svhn" / name).is_file():
             departures.append(f"without {name}")
             continue
-        if not is_official(source, path):
+        path = files.locate(folder, f"svhn/{name}", SVHN_ADDRESS + name, md5)
+        if files.file_digest(path, "md5") != md5:
             departures.append(f"another {name} than the official one")
-        contents[path] = read_mat(path)
-        digest = content_digest(*contents[path])
-        if digest in files.values():
-            raise damaged(path, "another file of SVHN has the same content")
+        images, labels = files.read_mat(path)
         # Not the digest of the file, because MATLAB writes the date into it.
         # Older results have that one, under the plain name.
-        files[f"{name}: X, y"] = digest
-    parts = {"train": [], "validation": [], "test": []}
-    for path, (images, labels) in contents.items():
-        if path.name.startswith("test"):
+        found[f"{name}: X, y"] = files.content_digest(images, labels)
+        if name.startswith("test"):
             parts["test"].append((images, labels))
             continue
         chosen = _first_of_each(path, labels)
         parts["validation"].append((images[chosen], labels[chosen]))
         parts["train"].append((images[~chosen], labels[~chosen]))
-    channels = (0,) if first_channel_only else None
+    channels = (0,) if first_channel_only else (0, 1, 2)
     return Dataset(
         **{name: _normalized(part, channels) for name, part in parts.items()},
         classes=10,
-        files=files,
+        files=found,
         departures=tuple(departures),
     )
 
@@ -219,13 +195,12 @@ def _first_of_each(path, labels):
 
 
 def _normalized(pieces, channels):
-    images = np.concatenate([images for images, _ in pieces])
+    images, labels = map(np.concatenate, zip(*pieces))
     # With `extra` the result has 7 GB: it must not be in memory twice.
     normalized = np.empty(images.shape, np.float32)
-    for start in range(0, len(images), preprocessing.CHUNK):
-        chunk = slice(start, start + preprocessing.CHUNK)
-        normalized[chunk] = preprocessing.local_contrast_normalize(
-            preprocessing.global_contrast_normalize(images[chunk]),
-            channels=channels,
+    chunks = preprocessing.chunks
+    for image, result in zip(chunks(images), chunks(normalized)):
+        result[:] = preprocessing.local_contrast_normalize(
+            preprocessing.global_contrast_normalize(image), channels
         )
-    return Part(normalized, np.concatenate([labels for _, labels in pieces]))
+    return Part(normalized, labels)

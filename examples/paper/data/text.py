@@ -6,24 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from examples.paper.data.files import (
-    DataError,
-    Dataset,
-    Part,
-    Source,
-    data_folder,
-    digests,
-    locate,
-)
-from examples.paper.data.formats import damaged
+from examples.paper.data import files
+from examples.paper.data.files import DataError, Dataset, Part, damaged
 
 ADDRESS = "https://cs.stanford.edu/people/karpathy/char-rnn/"
-
-# The copy behind the results in results/paper. No digest is published; it has
-# the published length and number of distinct bytes.
-WAR_AND_PEACE = (
-    "fb66ba999dafe24017cdd59e04c56d385a9c8466993d374fd4c6f08b2142985e"
-)
 
 
 def war_and_peace(
@@ -34,45 +20,25 @@ def war_and_peace(
 ) -> Dataset:
     """Tolstoy's War and Peace: 3,258,246 bytes, 87 of them distinct.
 
-    Parts as in `text_file`, with 80 / 10 / 10 percent. A file of the same size
-    whose content differs from that behind `results/paper` is accepted, and
-    `departures` says so.
-
-    Args:
-        folder: The data folder, see `data_folder`.
-        steps: Bytes per sequence.
-        batch: Sequences per batch.
-        limit: How many bytes to use, from the beginning; all if `None`.
+    The arguments are those of `text_file`, with the data folder instead of the
+    path; the parts have 80, 10 and 10 percent.
     """
     path = _locate("warpeace_input.txt", (3_258_246,), 87, folder)
-    data = text_file(path, steps, batch, limit, percent=(80, 10))
-    if WAR_AND_PEACE in data.files.values():
-        return data
-    other = f"another {path.name} than that behind results/paper"
-    return dataclasses.replace(data, departures=(other,))
+    return text_file(path, steps, batch, limit, percent=(80, 10))
 
 
 def linux_kernel(
-    folder: str | os.PathLike | None = None,
-    steps: int = 100,
-    batch: int = 100,
-    limit: int | None = None,
+    folder: str | os.PathLike | None = None, steps: int = 100, batch: int = 100
 ) -> Dataset:
     """C files of the Linux kernel: 6,206,996 bytes, 101 of them distinct.
 
-    Parts as in `text_file`, with 90 / 5 / 5 percent. The original comes from a
-    version before Linux 4.1; the same files of Linux 4.1-rc6 (6,208,197 bytes)
-    are accepted too.
-
-    Args:
-        folder: The data folder, see `data_folder`.
-        steps: Bytes per sequence.
-        batch: Sequences per batch.
-        limit: How many bytes to use, from the beginning; all if `None`.
+    The arguments are those of `war_and_peace`; the parts have 90, 5 and 5
+    percent. The original comes from a version before Linux 4.1; the same files
+    of Linux 4.1-rc6 (6,208,197 bytes) are accepted too.
     """
     sizes = (6_206_996, 6_208_197)
     path = _locate("linux_input.txt", sizes, 101, folder)
-    data = text_file(path, steps, batch, limit, percent=(90, 5))
+    data = text_file(path, steps, batch, percent=(90, 5))
     if path.stat().st_size == sizes[0]:
         return data
     other = (
@@ -83,8 +49,8 @@ def linux_kernel(
 
 
 def _locate(name, sizes, symbols, folder):
-    source = Source(f"text/{name}", (ADDRESS + name,), f"bytes:{sizes[0]}")
-    path = locate(source, data_folder(folder))
+    folder = files.data_folder(folder)
+    path = files.locate(folder, f"text/{name}", ADDRESS + name)
     content = path.read_bytes()
     if len(content) not in sizes:
         raise damaged(path, f"it has {len(content)} bytes, not {sizes[0]}")
@@ -115,20 +81,17 @@ def text_file(
         percent: Shares of the training and the validation part; the rest is
             the test part.
     """
-    for name, value in (("steps", steps), ("batch", batch), ("limit", limit)):
-        if name == "limit" and value is None:
-            continue
-        if not (isinstance(value, int) and value > 0):
-            raise ValueError(
-                f"`{name}` must be a positive integer. Received: "
-                f"{name}={value!r}"
-            )
+    if min(steps, batch) < 1:
+        raise ValueError(
+            "`steps` and `batch` must be positive. Received: "
+            f"steps={steps}, batch={batch}"
+        )
     path = Path(path)
     content = np.frombuffer(path.read_bytes()[:limit], np.uint8)
     # One byte more than the sequences have: the last one is only a target.
-    blocks = max(0, len(content) - 1) // (batch * steps)
+    blocks = (len(content) - 1) // (batch * steps)
     counts = [blocks * share // 100 for share in percent]
-    if 0 in counts or sum(counts) == blocks:
+    if min(counts) < 1:
         raise DataError(
             f"{path} is too short for three parts of whole blocks of {batch} "
             f"sequences of {steps} bytes. Received: {len(content)} bytes"
@@ -139,13 +102,9 @@ def text_file(
     x = ranks[:used].reshape(-1, steps)
     y = ranks[1 : used + 1].reshape(-1, steps)
     ends = np.cumsum(counts) * batch
-    parts = zip(np.split(x, ends), np.split(y, ends))
-    train, validation, test = (Part(*part) for part in parts)
     return Dataset(
-        train,
-        validation,
-        test,
-        len(vocabulary),
-        digests([path]),
-        vocabulary.tobytes(),
+        *map(Part, np.split(x, ends), np.split(y, ends)),
+        classes=len(vocabulary),
+        files={path.name: files.file_digest(path)},
+        vocabulary=vocabulary.tobytes(),
     )

@@ -7,11 +7,8 @@ import numpy as np
 import pytest
 
 from examples.paper.data import Part
-from examples.paper.measurements import (
-    histogram,
-    recurrent_gradient,
-    select,
-)
+from examples.paper.measurements import histogram, recurrent_gradient
+from examples.paper.results import select
 
 
 def test_selection_takes_the_last_of_equal_epochs():
@@ -21,9 +18,10 @@ def test_selection_takes_the_last_of_equal_epochs():
     }
     best = {"epoch": 4, "validation_error": 2.0, "test_error": 2.2}
     assert select(history, "error") == best
-    assert select({"validation_loss": [None]}, "loss") is None
     overflown = {"validation_loss": [1.0, 0.5], "test_loss": [1.5, None]}
     assert select(overflown, "loss")["epoch"] == 1
+    diverged = {"validation_loss": [None], "test_loss": [None]}
+    assert select(diverged, "loss") is None
 
 
 def test_gradients_are_counted_by_magnitude():

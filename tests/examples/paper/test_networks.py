@@ -13,11 +13,8 @@ from keras_lab import binary_weights
 
 
 def kernel_sizes(model):
-    return [
-        math.prod(layer.kernel.shape)
-        for layer in model.layers
-        if hasattr(layer, "kernel")
-    ]
+    layers = [layer for layer in model.layers if hasattr(layer, "kernel")]
+    return [math.prod(layer.kernel.shape) for layer in layers]
 
 
 def vgg_sizes(k):
@@ -39,6 +36,12 @@ NETWORKS = {
 }
 
 
+def test_without_batch_norm_there_are_biases_instead():
+    model = RECIPES["mnist_no_norm"].build(SCHEMES["lab"], 10, width=32)
+    kernels = [784 * 32, 32 * 32, 32 * 32, 32 * 10]
+    assert model.count_params() == sum(kernels) + 3 * 32 + 10 + 4
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_recipe_builds_the_papers_network(name):
     kernels, units = NETWORKS[name]
@@ -49,19 +52,9 @@ def test_a_recipe_builds_the_papers_network(name):
     assert model.count_params() == sum(kernels) + 4 * units + len(kernels)
 
 
-def test_without_batch_norm_there_are_biases_instead():
-    model = RECIPES["mnist_no_norm"].build(SCHEMES["lab"], 10, width=32)
-    kernels = [784 * 32, 32 * 32, 32 * 32, 32 * 10]
-    assert kernel_sizes(model) == kernels
-    assert model.count_params() == sum(kernels) + 3 * 32 + 10 + 4
-
-
-@pytest.mark.parametrize(
-    ("name", "symbols"), [("war_and_peace", 87), ("linux_kernel", 101)]
-)
-def test_a_recipe_builds_the_papers_lstm(name, symbols):
-    model = RECIPES[name].build(SCHEMES["lab"], classes=symbols)
-    cells = 512
+def test_a_recipe_builds_the_papers_lstm():
+    symbols, cells = 101, 512
+    model = RECIPES["linux_kernel"].build(SCHEMES["lab"], classes=symbols)
     sizes = {weight.path: math.prod(weight.shape) for weight in model.weights}
     assert sizes == {
         "character_lstm/lstm/lstm_cell/kernel": 4 * symbols * cells,
@@ -78,12 +71,12 @@ def test_a_recipe_builds_the_papers_lstm(name, symbols):
     assert model.optimizer.clipvalue == 5.0
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", ["full_precision", "lab", "lab2"])
 @pytest.mark.parametrize("follow", ["paper", "code"])
 def test_the_lstm_binarizes_what_the_paper_or_the_code_says(scheme, follow):
-    model = RECIPES["war_and_peace"].build(SCHEMES[scheme], 5, follow, cells=4)
-    cell = model.get_layer("lstm").cell
-    signs = SCHEMES[scheme].input_quantizer is not None
+    recipe = RECIPES["war_and_peace"].following(follow)
+    cell = recipe.build(SCHEMES[scheme], 5, cells=4).get_layer("lstm").cell
+    signs = scheme == "lab2"
     in_product = cell.input_quantizer is not None
     assert in_product == (signs and follow == "paper")
     at_output = type(cell.activation).__name__ == "SignActivation"
@@ -92,22 +85,18 @@ def test_the_lstm_binarizes_what_the_paper_or_the_code_says(scheme, follow):
 
 
 def test_the_lstms_weights_start_uniform_in_the_papers_range():
-    model = RECIPES["war_and_peace"].build(SCHEMES["lab"], 87)
-    cell = model.get_layer("lstm").cell
-    softmax = model.get_layer("softmax")
-    kernels = (cell.kernel, cell.recurrent_kernel, softmax.kernel)
-    kernels = [kernel.numpy() for kernel in kernels]
-    for kernel in kernels:
+    recipe = RECIPES["war_and_peace"]
+    model = recipe.build(SCHEMES["lab"], 87)
+    cell, softmax = model.get_layer("lstm").cell, model.get_layer("softmax")
+    for weight in (cell.kernel, cell.recurrent_kernel, softmax.kernel):
+        kernel = weight.numpy()
         assert 0.0799 < np.abs(kernel).max() <= 0.08
         assert kernel.std() == pytest.approx(0.08 / math.sqrt(3), rel=0.02)
-    first = [kernel.ravel()[:1000] for kernel in kernels]
-    assert np.abs(np.corrcoef(first) - np.eye(3)).max() < 0.2
+    # Forget gates start open.
     bias = cell.bias.numpy().reshape(4, -1)
-    np.testing.assert_array_equal(
-        bias, [[0] * 512, [1] * 512] + 2 * [[0] * 512]
-    )
+    np.testing.assert_array_equal(bias.mean(axis=1), [0, 1, 0, 0])
     # The authors' softmax layer starts from a narrow normal distribution.
-    model = RECIPES["war_and_peace"].build(SCHEMES["lab"], 87, "code")
+    model = recipe.following("code").build(SCHEMES["lab"], 87)
     kernel = model.get_layer("softmax").kernel.numpy()
     assert kernel.std() == pytest.approx(0.01, rel=0.02)
     assert np.abs(kernel).max() > 0.03
@@ -115,45 +104,39 @@ def test_the_lstms_weights_start_uniform_in_the_papers_range():
 
 @pytest.mark.parametrize(
     ("scheme", "follow", "clipped"),
-    [
-        ("full_precision", "paper", [True, True, True]),
-        ("lab", "code", [True, True, False]),
-        pytest.param(
-            *("lab", "paper", [True, True, True]), marks=pytest.mark.slow
-        ),
-        pytest.param(
-            *("full_precision", "code", [False, False, False]),
-            marks=pytest.mark.slow,
-        ),
-    ],
+    [("full_precision", "paper", [1, 1, 1]), ("lab", "code", [1, 1, 0])],
 )
 def test_of_the_lstm_the_paper_clips_all_weights(scheme, follow, clipped):
-    model = RECIPES["war_and_peace"].build(
-        SCHEMES[scheme], 5, follow, jit_compile=False, cells=4
-    )
-    cell = model.get_layer("lstm").cell
-    softmax = model.get_layer("softmax")
+    recipe = RECIPES["war_and_peace"].following(follow)
+    model = recipe.build(SCHEMES[scheme], 5, jit_compile=False, cells=4)
+    cell, softmax = model.get_layer("lstm").cell, model.get_layer("softmax")
     kernels = (cell.kernel, cell.recurrent_kernel, softmax.kernel)
     for kernel in kernels:
         kernel.assign(2 * np.ones(kernel.shape))
+    model.run_eagerly = True  # Faster than tracing for one step.
     model.train_on_batch(np.zeros((2, 3)), np.zeros((2, 3)))
     largest = [np.abs(kernel.numpy()).max() for kernel in kernels]
     assert [value == 1 for value in largest] == clipped
 
 
-@pytest.mark.parametrize("name", ["mnist", "svhn"])
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_scheme_binarizes_what_the_paper_says(name, scheme):
-    scheme = SCHEMES[scheme]
-    model = RECIPES[name].build(scheme, 10, width=4)
+@pytest.mark.parametrize(
+    ("scheme", "quantizer", "binary"),
+    [
+        ("full_precision", "NoneType", False),
+        ("binary_connect", "BinaryConnect", False),
+        ("bwn", "BWN", False),
+        ("lab", "LAB", False),
+        ("bnn", "BinaryConnect", True),
+        ("xnor", "BWN", True),
+        ("lab2", "LAB", True),
+    ],
+)
+def test_a_scheme_binarizes_what_the_paper_says(scheme, quantizer, binary):
+    model = RECIPES["svhn"].build(SCHEMES[scheme], 10, width=4)
     layers = [layer for layer in model.layers if hasattr(layer, "kernel")]
-    for layer in layers:
-        kind = layer.kernel_quantizer and type(layer.kernel_quantizer).__name__
-        expected = {"lab": "LAB", "bwn": "BWN", None: None}
-        expected["binary_connect"] = "BinaryConnect"
-        assert kind == expected[scheme.kernel_quantizer]
+    kinds = {type(layer.kernel_quantizer).__name__ for layer in layers}
+    assert kinds == {quantizer}
     signs = [layer.input_quantizer is not None for layer in layers]
-    binary = scheme.input_quantizer is not None
     assert signs == [False] + [binary] * (len(layers) - 1)
     relus = [isinstance(la, keras.layers.ReLU) for la in model.layers]
     assert sum(relus) == (0 if binary else len(layers) - 1)
@@ -174,12 +157,12 @@ def test_pooling_comes_before_batch_norm_and_activation():
     [
         ("lab", "paper", 1.0),
         ("lab", "code", 0.5),
-        ("full_precision", "paper", 1.0),
-        ("full_precision", "code", 1.0),
+        ("full_precision", "code", 1),
     ],
 )
 def test_weights_start_uniform_within_glorots_limit(scheme, follow, share):
-    model = RECIPES["svhn"].build(SCHEMES[scheme], 10, follow, width=32)
+    recipe = RECIPES["svhn"].following(follow)
+    model = recipe.build(SCHEMES[scheme], 10, width=32)
     for name, fans in (("dense_2", 1024 + 1024), ("conv_1b", 9 * (32 + 32))):
         kernel = model.get_layer(name).kernel.numpy()
         limit = share * math.sqrt(6 / fans)
@@ -212,10 +195,10 @@ def test_the_authors_batch_norm_divides_by_deviation_plus_epsilon(rng):
     [
         ("mnist", 50, 0.01, 0.005, {15: 1, 16: 0.1, 25: 0.1, 26: 0.01}),
         ("cifar10", 200, 0.03, 0.02, {15: 1, 16: 0.5, 31: 0.25, 46: 0.125}),
-        ("svhn", 50, 0.001, 0.0005, {15: 1, 16: 0.1, 25: 0.1, 26: 0.01}),
+        ("svhn", 50, 0.001, 0.0005, {15: 1, 16: 0.1, 26: 0.01}),
         # ×0.98 after each epoch beyond the tenth: 12 is the first reduced one.
+        ("war_and_peace_short", 10, 0.002, 0.002, {2: 0.65, 10: 0.65**9}),
         ("war_and_peace", 200, 0.002, 0.002, {11: 1, 12: 0.98, 13: 0.98**2}),
-        ("linux_kernel", 200, 0.002, 0.002, {11: 1, 12: 0.98, 200: 0.98**189}),
     ],
 )
 def test_epochs_have_the_papers_learning_rate(
@@ -231,19 +214,10 @@ def test_epochs_have_the_papers_learning_rate(
             )
 
 
-def test_the_short_schedule_falls_as_far_as_the_papers():
-    paper, short = RECIPES["war_and_peace"], RECIPES["war_and_peace_short"]
-    for recipe in (paper, short):
-        rate = recipe.learning_rate(SCHEMES["lab"], recipe.epochs)
-        assert rate == pytest.approx(0.02 * 0.002, rel=0.1)
-        assert recipe.learning_rate(SCHEMES["lab"], 1) == 0.002
-    assert short.epochs == paper.epochs / 20
-
-
 def test_the_authors_code_is_an_option():
     theirs = RECIPES["svhn"].following("code").data
     assert theirs.keywords == {"first_channel_only": True}
     recipe = RECIPES["cifar10"].following("code")
     assert recipe.learning_rate(SCHEMES["lab"], 1) == 0.02
-    parts = Parts(SCHEMES["lab"], follow="code")
-    assert isinstance(parts.normalize()[0], StdBatchNormalization)
+    (normalize,) = Parts(SCHEMES["lab"], follow="code").normalize()
+    assert isinstance(normalize, StdBatchNormalization)

@@ -10,12 +10,12 @@ import keras
 import numpy as np
 import pytest
 
-from examples.paper import checkpoints, train
+from examples.paper import train
 from examples.paper.checkpoints import Finished, RunError
 from examples.paper.data import Dataset, Part, text_file
 from examples.paper.recipes import RECIPES, Plan
 from examples.paper.schemes import SCHEMES
-from examples.paper.tables import FIGURES, TABLES, jobs
+from examples.paper.tables import TABLES, jobs
 
 
 def tiny_data(_folder=None):
@@ -34,8 +34,8 @@ TINY = dataclasses.replace(
     data=tiny_data,
     sizes={"width": 16},
     batch=8,
-    epochs=4,
-    decay=dataclasses.replace(RECIPES["mnist"].decay, after=(1, 3)),
+    epochs=3,
+    decay=dataclasses.replace(RECIPES["mnist"].decay, after=(1, 2)),
 )
 
 
@@ -56,7 +56,7 @@ def checkpoint_arrays(folder):
 
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory):
-    """A folder with a run of four epochs, and its result."""
+    """A folder with a run of three epochs, and its result."""
     folder = tmp_path_factory.mktemp("whole")
     return folder, tiny_run(folder)
 
@@ -80,16 +80,16 @@ def test_an_interrupted_run_continues_to_the_same_result(whole_run, begun):
 
     def interrupt(line):
         lines.append(line)
-        if len(lines) == 3:
+        if len(lines) == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         tiny_run(begun, log=interrupt)
     path, _ = files_of(begun)
     half = json.loads(path.read_text())
-    assert (half["epochs_done"], half["epochs_planned"]) == (3, 4)
-    assert "continues at epoch 2 of 4" in lines[0]
-    assert "epoch 3/4" in lines[2] and "left" in lines[2]
+    assert (half["epochs_done"], half["epochs_planned"]) == (2, 3)
+    assert "epochs 2 to 3" in lines[0]
+    assert "epoch 2/3" in lines[1] and "left" in lines[1]
     path.unlink()  # As if killed between the checkpoint and the result.
     resumed = tiny_run(begun)
     folder, whole = whole_run
@@ -98,28 +98,11 @@ def test_an_interrupted_run_continues_to_the_same_result(whole_run, begun):
             assert resumed["history"][name] == values, name
     for name in ("selected", "alpha", "data", "parameters"):
         assert resumed[name] == whole[name]
-    assert [s["first_epoch"] for s in resumed["sessions"]] == [1, 2, 4]
+    assert [s["first_epoch"] for s in resumed["sessions"]] == [1, 2, 3]
     expected = checkpoint_arrays(folder)
     for key, array in checkpoint_arrays(begun).items():
         if key != "result":
             np.testing.assert_array_equal(array, expected[key])
-
-
-@pytest.mark.slow
-def test_a_run_without_some_quantity_continues_with_it(begun, whole_run):
-    """As a run that was begun by an older version."""
-    path, checkpoint = files_of(begun)
-    arrays = checkpoint_arrays(begun)
-    result = json.loads(arrays["result"].item())
-    for name in [n for n in result["history"] if n.endswith("alpha")]:
-        del result["history"][name]
-    np.savez(checkpoint, **{**arrays, "result": json.dumps(result)})
-    path.write_text(json.dumps(result))
-    history, whole = tiny_run(begun)["history"], whole_run[1]["history"]
-    names = ["dense_1/alpha", "dense_2/alpha", "dense_3/alpha", "output/alpha"]
-    assert [name for name in whole if name.endswith("alpha")] == names
-    for name in names:
-        assert history[name] == [None, *whole[name][1:]]
 
 
 def test_a_result_is_complete(whole_run):
@@ -130,8 +113,8 @@ def test_a_result_is_complete(whole_run):
     assert written["data"]["train"] == 60
     history = written["history"]
     for name in ("train_error", "validation_loss", "test_error", "seconds"):
-        assert len(history[name]) == 4
-    rates = [0.005, 0.0005, 0.0005, 0.00005]
+        assert len(history[name]) == 3
+    rates = [0.005, 0.0005, 0.00005]
     assert history["learning_rate"] == pytest.approx(rates)
     last = {path.partition("/")[2]: a for path, a in written["alpha"].items()}
     assert last == {name: history[name][-1] for name in last}
@@ -141,7 +124,7 @@ def test_a_result_is_complete(whole_run):
     assert {"commit", "machine", "cores", "tensorflow"} <= set(session)
     # Each epoch trains on 7 batches of 8: the last 4 of 60 are left out.
     scalars = [a for a in checkpoint_arrays(folder).values() if a.ndim == 0]
-    assert any(a.dtype.kind == "i" and a == 4 * 7 for a in scalars)
+    assert any(a.dtype.kind == "i" and a == 3 * 7 for a in scalars)
 
 
 def test_a_text_gives_cross_entropy_eight_alphas_and_gradients(tmp_path):
@@ -150,7 +133,7 @@ def test_a_text_gives_cross_entropy_eight_alphas_and_gradients(tmp_path):
     recipe = dataclasses.replace(
         RECIPES["war_and_peace"],
         data=lambda folder, steps: text_file(tmp_path / "text", steps, 10),
-        sizes={"cells": 8},
+        sizes={"cells": 8, "steps": 100},
         batch=10,
         epochs=3,
     )
@@ -196,7 +179,7 @@ def test_a_network_that_diverges_has_no_error(tmp_path):
 def test_a_finished_result_is_not_overwritten(whole_run):
     folder, _ = whole_run
     before = files_of(folder)[0].read_bytes()
-    for epochs in (4, 2):
+    for epochs in (3, 2):
         with pytest.raises(Finished, match=r"lab2-3\.json is finished"):
             tiny_run(folder, epochs=epochs)
     assert files_of(folder)[0].read_bytes() == before
@@ -206,12 +189,6 @@ def change_result(path, checkpoint):
     content = json.loads(path.read_text())
     content["history"]["test_error"][0] += 1
     path.write_text(json.dumps(content))
-
-
-def change_variable(path, checkpoint):
-    with np.load(checkpoint) as file:
-        arrays = dict(file)
-    np.savez(checkpoint, **{**arrays, "0": np.zeros(3)})
 
 
 def damage_array(path, checkpoint):
@@ -225,18 +202,8 @@ def damage_array(path, checkpoint):
     ("change", "complaint"),
     [
         (lambda path, _: path.write_text("{"), r"lab2-3\.json is not a result"),
-        (
-            lambda path, _: path.write_text("{}"),
-            r"lab2-3\.json is not a result",
-        ),
-        (lambda _, checkpoint: checkpoint.unlink(), "1 of 4 epochs"),
         (change_result, "different runs"),
-        (change_variable, r"shape \(3,\), not \(784, 16\)"),
         (damage_array, r"checkpoint\.npz cannot be read"),
-        (
-            lambda _, checkpoint: checkpoint.write_bytes(b"PK"),
-            r"checkpoint\.npz cannot be read",
-        ),
     ],
 )
 def test_files_that_cannot_be_continued_are_named(begun, change, complaint):
@@ -247,36 +214,17 @@ def test_files_that_cannot_be_continued_are_named(begun, change, complaint):
     assert files_of(begun)[0].read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"batch": 20}, "batch=8, not 20"),
-        (
-            {"data": lambda f: dataclasses.replace(tiny_data(), files={})},
-            "other data.*--data-dir",
-        ),
-    ],
-)
-def test_a_run_of_another_recipe_is_not_continued(begun, changes, complaint):
-    with pytest.raises(RunError, match=complaint):
-        tiny_run(begun, dataclasses.replace(TINY, **changes))
+def test_a_run_of_another_recipe_or_on_other_data_is_not_continued(begun):
+    def other_data(folder):
+        return dataclasses.replace(tiny_data(), files={})
 
-
-@pytest.mark.slow
-def test_a_full_disk_loses_no_epoch(begun, monkeypatch):
-    def no_space(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    # The checkpoint is written before the disk is full, the result is not.
-    path, _ = files_of(begun)
-    with monkeypatch.context() as patched:
-        patched.setattr(checkpoints, "write_json", no_space)
-        with pytest.raises(RunError, match="No space left"):
-            tiny_run(begun, epochs=2)
-    assert json.loads(path.read_text())["epochs_done"] == 1
-    with pytest.raises(Finished):
-        tiny_run(begun, epochs=2)
-    assert json.loads(path.read_text())["epochs_done"] == 2
+    with pytest.raises(RunError, match="batch=8, not 20"):
+        tiny_run(begun, dataclasses.replace(TINY, batch=20))
+    with pytest.raises(RunError, match=r"other data.*--data-dir"):
+        tiny_run(begun, dataclasses.replace(TINY, data=other_data))
+    files_of(begun)[1].unlink()
+    with pytest.raises(RunError, match="1 of 3 epochs"):
+        tiny_run(begun)
 
 
 def test_two_processes_do_not_work_on_the_same_result(begun):
@@ -298,7 +246,6 @@ def test_a_folder_that_cannot_be_written_is_named_before_any_work(tmp_path):
 def test_the_order_of_an_epoch_is_a_function_of_seed_and_epoch():
     order = train.epoch_order(1000, seed=1, epoch=2)
     np.testing.assert_array_equal(np.sort(order), np.arange(1000))
-    np.testing.assert_array_equal(order, train.epoch_order(1000, 1, 2))
     for seed, epoch in ((1, 3), (2, 2)):
         assert (order != train.epoch_order(1000, seed, epoch)).mean() > 0.9
 
@@ -319,14 +266,10 @@ def test_schemes_start_from_the_same_weights_and_seeds_do_not():
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ("mnits", "mnits"),
-        ("mnist --scheme lba", "lba"),
         ("mnist --epochs 0", "from 1 to 4294967295. Received: 0"),
-        ("mnist --width many", "Received: many"),
-        ("mnist --cells 5", "mnist has only --width. Received: --cells"),
-        ("mnist --budget small", "for tables"),
-        ("table1 --epochs 3", "Received: --epochs"),
-        ("table2 --scheme bnn", "table2 has only full_precision"),
+        ("mnist --cells 5", "only the sizes width. Received: cells"),
+        ("table1 --epochs 3", "its own sizes and epochs"),
+        ("table2 --scheme bnn", "no runs of the scheme bnn"),
     ],
 )
 def test_bad_options_are_named_before_any_work(arguments, complaint, capsys):
@@ -347,15 +290,13 @@ def test_missing_data_is_reported_once(tmp_path, capsys):
 def test_the_command_runs_and_does_not_overwrite(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(train.RECIPES, "mnist", TINY)
     options = ["mnist", "--scheme", "lab", "--epochs", "1", "--no-jit"]
-    options += ["--results-dir", str(tmp_path), "--note", "made up"]
+    options += ["--results-dir", str(tmp_path)]
     assert train.main(options) == 0
-    path = tmp_path / "mnist" / "lab-1.json"
-    assert json.loads(path.read_text())["note"] == "made up"
     assert "epoch 1/1" in capsys.readouterr().err
-    assert train.main(options) == 1
+    before = (tmp_path / "mnist" / "lab-1.json").read_bytes()
+    assert train.main(options) == 0
     assert "not overwritten" in capsys.readouterr().err
-    # If there are several runs, the finished ones are skipped.
-    assert train.main([*options, "--seed", "1", "1"]) == 0
+    assert (tmp_path / "mnist" / "lab-1.json").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -364,14 +305,8 @@ def test_the_command_runs_and_does_not_overwrite(tmp_path, capsys, monkeypatch):
         ("table1", "full", 21, ("cifar10", "bnn", {}, None)),
         ("table1", "small", 21, ("cifar10", "lab", {"width": 32}, 16)),
         ("table2", "small", 8, ("svhn", "lab", {"width": 16}, 16)),
-        ("no_norm", "small", 7, ("mnist_no_norm", "lab", {"width": 512}, None)),
-        (
-            *("schedule", "full", 8),
-            ("war_and_peace", "lab", {"steps": 100, "cells": 128}, 10),
-        ),
-        ("figure2", "full", 8, ("war_and_peace", "bwn", {"steps": 10}, None)),
     ],
 )
 def test_a_table_is_a_list_of_runs(table, budget, count, example):
-    todo = jobs({**TABLES, **FIGURES}[table], budget)
+    todo = jobs(TABLES[table], budget)
     assert len(todo) == count and example in todo

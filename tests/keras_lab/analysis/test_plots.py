@@ -53,22 +53,6 @@ def test_many_layers_are_told_apart_and_the_legend_covers_no_line(
     assert [path.name for path in tmp_path.iterdir()] == ["figure.png"]
 
 
-def test_one_epoch_has_one_whole_number_on_its_axis():
-    figure = plots.trajectories(rows(2, 1))
-    low, high = figure.axes[-1].get_xlim()
-    ticks = figure.axes[-1].get_xticks()
-    assert [tick for tick in ticks if low <= tick <= high] == [1]
-
-
-def test_a_share_that_is_always_zero_takes_little_room():
-    history = [{**row, "clipped": 0.0} for row in rows(2, 5)]
-    figure = plots.trajectories(history)
-    figure.draw_without_rendering()
-    alpha, _, clipped = (axes.get_window_extent() for axes in figure.axes)
-    assert clipped.height < alpha.height / 2
-    assert list(figure.axes[2].get_yticks()) == [0]
-
-
 def test_names_lose_what_all_share():
     short = drawing.short_names
     assert short(["dense/kernel"]) == ["dense"]
@@ -178,17 +162,6 @@ def test_a_panel_says_where_there_is_a_nan():
     kernel.assign(np.full(kernel.shape, np.nan))
     title = panel(plots.latent_weights(model), "second").get_title()
     assert "100.0% NaN" in title
-
-
-def test_titles_stay_within_their_panels():
-    inner = keras_lab.BinaryLSTM(6, name="a_long_name_of_a_layer")
-    layers = [keras.Input((4, 8)), keras.layers.Bidirectional(inner)]
-    figure = plots.latent_weights(keras.Sequential(layers))
-    figure.draw_without_rendering()
-    boxes = [axes.title.get_window_extent() for axes in figure.axes]
-    for number, box in enumerate(boxes):
-        assert box.x1 <= figure.bbox.x1
-        assert not any(box.overlaps(other) for other in boxes[:number])
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):

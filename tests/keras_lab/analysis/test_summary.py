@@ -172,13 +172,13 @@ def test_a_binary_kernel_in_32_bits_is_marked(monkeypatch):
     model = small_convolution()
     summary_module = sys.modules["keras_lab.analysis.summary"]
     path = [*keras_lab.binary_weights(model)][-1]
-    export = summary_module.export_to_measure
+    export = summary_module.trial_export
 
     def without_the_last(*args, **kwargs):
         report = export(*args, **kwargs)
         return dataclasses.replace(report, not_packed=(path,))
 
-    monkeypatch.setattr(summary_module, "export_to_measure", without_the_last)
+    monkeypatch.setattr(summary_module, "trial_export", without_the_last)
     content = describe(model, exported=True)
     row = content["layers"][-1]
     assert row["stored_as_float"]

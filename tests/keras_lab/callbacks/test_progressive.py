@@ -204,27 +204,6 @@ def test_a_layer_becomes_binary_with_all_of_its_weights(rng):
     assert watch.seen == [[True, True, False], [True, True, True]]
 
 
-def test_it_works_with_a_distiller_and_an_lstm(rng):
-    teacher = keras.Sequential(
-        [
-            keras.Input((5, 6)),
-            keras.layers.LSTM(8, return_sequences=True),
-            keras.layers.LSTM(8),
-            keras.layers.Dense(4, "softmax"),
-        ]
-    )
-    student = keras_lab.binarize_model(teacher, skip_first=False)
-    model = keras_lab.Distiller(
-        student.inputs, student.outputs, teacher=teacher
-    )
-    model.compile(keras_lab.LABAdam(0.01), "sparse_categorical_crossentropy")
-    x = rng.normal(size=(32, 5, 6)).astype("float32")
-    y = rng.integers(0, 4, 32)
-    callbacks = [ProgressiveBinarization(2)]
-    history = model.fit(x, y, epochs=4, verbose=0, callbacks=callbacks).history
-    assert np.isfinite(history["loss"]).all()
-
-
 def test_it_works_with_two_replicas(rng, strategy):
     with strategy.scope():
         model = network(jit_compile=False)

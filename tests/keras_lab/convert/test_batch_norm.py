@@ -1,7 +1,6 @@
 """`recalibrate_batch_norm`: the statistics of the data, or those before."""
 
 import re
-import warnings
 
 import keras
 import numpy as np
@@ -106,16 +105,6 @@ def test_several_inputs_are_given_as_to_fit(kind):
     data = dict(zip("ab", x)) if kind is dict else kind(x)
     assert keras_lab.recalibrate_batch_norm(model, data, batch_size=20) == 2
     assert_statistics_of(norm, x[0] - x[1])
-
-
-def test_keras_does_not_warn_of_the_structure_of_one_input():
-    inputs = keras.Input((4,))
-    outputs = keras.layers.BatchNormalization()(inputs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        keras_lab.recalibrate_batch_norm(
-            keras.Model([inputs], [outputs]), random((9, 4))
-        )
 
 
 @pytest.mark.parametrize("wrong", ["nan", "shape"])

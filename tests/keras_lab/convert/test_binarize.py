@@ -155,18 +155,6 @@ def test_kernels_are_the_signs_and_the_mean_of_the_trained_weights():
         np.testing.assert_array_equal(old, new)
 
 
-def test_the_two_models_share_no_variables():
-    model = many_sided_model()
-    binary = keras_lab.binarize_model(model)
-    ours = {id(v) for v in binary.variables}
-    assert not ours & {id(v) for v in model.variables}
-    before = model.get_weights()
-    for variable in binary.trainable_variables:
-        variable.assign(variable + 1)
-    for old, new in zip(before, model.get_weights()):
-        np.testing.assert_array_equal(old, new)
-
-
 def small(**options):
     layers = [
         keras.Input((8, 8, 3)),

@@ -247,20 +247,6 @@ def test_a_single_output_learns_by_the_loss_that_the_error_names(rng):
     assert np.abs(teacher(x) - student(x)).mean() < 0.8 * before
 
 
-def test_a_loss_may_be_given_by_its_name(rng):
-    teacher, (x, _) = network(softmax=False), data(rng)
-    model, student = distiller(
-        teacher, weight=0.5, distillation_loss="mean_squared_error"
-    )
-    model.compile(keras_lab.LABAdam(), "mse")
-    sample_weight = rng.random(len(x)).astype("float32")
-    squares = np.mean((np.asarray(teacher(x)) - student(x)) ** 2, axis=-1)
-    # The compiled part is zero at these targets.
-    loss = model.compute_loss(x, student(x), student(x), sample_weight)
-    expected = 0.5 * np.mean(sample_weight * squares)
-    assert float(loss) == pytest.approx(expected, rel=1e-5)
-
-
 def test_soft_targets_of_logits_must_know_that_they_are():
     with pytest.raises(ValueError, match=r"ends in linear.*from_logits"):
         distiller(network(softmax=False))

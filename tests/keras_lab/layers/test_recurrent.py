@@ -98,7 +98,7 @@ def test_outputs_and_gradients_are_those_of_keras(
     ("quantizer", "jit_compile"),
     [
         ("lab", None),
-        (None, None),
+        pytest.param(None, None, marks=pytest.mark.slow),
         pytest.param("lab", True, marks=pytest.mark.slow),
         pytest.param(None, True, marks=pytest.mark.slow),
     ],
@@ -334,10 +334,10 @@ def test_a_stack_in_a_binary_rnn_trains_and_is_saved_and_loaded(tmp_path):
 
 def test_a_binary_rnn_comes_back_from_its_config():
     cell = keras_lab.BinaryLSTMCell(UNITS, input_quantizer="sign")
-    layer = keras_lab.BinaryRNN(cell, True, go_backwards=True)
+    layer = keras_lab.BinaryRNN(cell, True, unroll=True)
     again = keras_lab.BinaryRNN.from_config(layer.get_config())
     assert again.get_config() == layer.get_config()
-    assert again.return_sequences and again.go_backwards
+    assert again.return_sequences and again.unroll
     both = keras.layers.Bidirectional(layer)
     assert type(both.backward_layer) is keras_lab.BinaryRNN
 

@@ -57,7 +57,9 @@ def gradients_of(layer, cells, x):
 
 
 @each_kind
-@pytest.mark.parametrize("quantizer", [None, "lab"])
+@pytest.mark.parametrize(
+    "quantizer", [pytest.param(None, marks=pytest.mark.slow), "lab"]
+)
 @pytest.mark.parametrize("rnn", [keras_lab.BinaryRNN, keras.layers.RNN])
 @pytest.mark.parametrize(
     "wrapper",
@@ -82,7 +84,9 @@ def test_cells_work_in_a_binary_rnn_and_in_that_of_keras(
 
 
 @each_kind
-@pytest.mark.parametrize("quantizer", [None, "lab"])
+@pytest.mark.parametrize(
+    "quantizer", [pytest.param(None, marks=pytest.mark.slow), "lab"]
+)
 @pytest.mark.parametrize("wrapper", ["Bidirectional", "TimeDistributed"])
 def test_layers_work_in_what_keras_wraps_around_them(kind, quantizer, wrapper):
     make_plain = getattr(keras.layers, kind)
