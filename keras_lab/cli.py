@@ -23,6 +23,7 @@ __all__ = ["main"]
 
 # Those of `keras_lab.plots`, which would import Keras.
 FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
+EXPORTED_SUFFIXES = (".tflite", ".tflz")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,14 +100,16 @@ def _run_demo(arguments):
 def _add_inspect(commands):
     parser = commands.add_parser(
         "inspect",
-        help="show what a .keras, .h5 or .tflite file holds",
+        help="show what a .keras, .h5, .tflite or .tflz file holds",
         description=(
             "Prints a table of the layers of a saved model: 1-bit and 32-bit "
             "parameters, alpha, bytes now and exported, multiply-accumulates. "
-            "For a .tflite file it prints the weights and how they are stored."
+            "For a .tflite or .tflz file it prints how each weight is stored."
         ),
     )
-    parser.add_argument("file", type=_model_path, help=".keras, .h5 or .tflite")
+    parser.add_argument(
+        "file", type=_model_path, help=".keras, .h5, .tflite or .tflz"
+    )
     parser.add_argument(
         "--plot",
         type=_figure_path,
@@ -125,9 +128,10 @@ def _add_inspect(commands):
 
 
 def _run_inspect(arguments):
-    if arguments.plot and arguments.file.suffix == ".tflite":
+    is_exported = arguments.file.suffix in EXPORTED_SUFFIXES
+    if arguments.plot and is_exported:
         print(
-            "keras-lab inspect: error: a .tflite file has no latent weights "
+            "keras-lab inspect: error: an exported file has no latent weights "
             f"to plot. Received: '{arguments.file}'",
             file=sys.stderr,
         )
@@ -136,7 +140,7 @@ def _run_inspect(arguments):
         return 1
     try:
         with _native_logs_hidden():
-            if arguments.file.suffix == ".tflite":
+            if is_exported:
                 _inspect_tflite(arguments)
             else:
                 _inspect_keras(arguments)
@@ -182,7 +186,8 @@ def _add_export(commands, chosen):
         help="write a saved model as a .tflite file, one bit per weight",
         description=(
             "Writes a trained Keras model with binary layers as a .tflite file "
-            "for the stock runtime. The same as python -m tflite_export."
+            "for the stock runtime, or as a .tflz file, which expands to one. "
+            "The same as python -m tflite_export."
         ),
     )
     if chosen:  # The help of the other commands need not wait for it.
@@ -265,8 +270,8 @@ def _integer_from(lowest, highest=None):
 def _model_path(text):
     path = Path(text)
     problem = None
-    if path.suffix not in (".keras", ".h5", ".tflite"):
-        problem = "must end in .keras, .h5 or .tflite"
+    if path.suffix not in (".keras", ".h5", *EXPORTED_SUFFIXES):
+        problem = "must end in .keras, .h5, .tflite or .tflz"
     elif path.is_dir():
         problem = "is a directory"
     elif not path.is_file():

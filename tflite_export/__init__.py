@@ -4,8 +4,9 @@ The file runs in the stock LiteRT (TFLite) runtime, without custom operators and
 without Flex operators. `export_tflite` writes a file and reports what is in it;
 `inspect` reports on any `.tflite` file; `read_packed` reads signs and α back;
 `pack` packs the binary weights of a model that was not made with keras_lab;
-`run` runs a file. `tflite_export.command` is the command line. See
-`docs/export.md`.
+`run` runs a file. `shrink` makes a smaller container (`.tflz`) of a file, which
+`expand` undoes; the other functions read both. `tflite_export.command` is the
+command line. See `docs/export.md` and `docs/container.md`.
 """
 
 import importlib
@@ -14,6 +15,7 @@ import importlib
 # TensorFlow takes seconds to import, and reading a file does not need it.
 _MODULES = {
     "Agreement": "agreement",
+    "ContainerError": "expanders.tflz",
     "ConversionError": "errors",
     "ExportReport": "report",
     "Format": "formats",
@@ -22,12 +24,14 @@ _MODULES = {
     "NothingBinaryError": "errors",
     "PackedWeight": "metadata",
     "ValidationError": "errors",
+    "expand": "expanders.tflz",
     "export_tflite": "export",
     "inspect": "report",
     "make_interpreter": "interpreter",
     "pack": "rewrite",
     "read_packed": "metadata",
     "run": "interpreter",
+    "shrink": "container",
 }
 
 __all__ = ["command", *_MODULES]

@@ -1,7 +1,8 @@
 """`python -m tflite_export`: exports a model, or inspects a file.
 
 python -m tflite_export digits.keras digits.tflite --format packed
-python -m tflite_export inspect digits.tflite
+python -m tflite_export digits.keras digits.tflz --format fast
+python -m tflite_export inspect digits.tflz
 """
 
 import argparse
@@ -9,8 +10,6 @@ import sys
 from collections.abc import Sequence
 
 from tflite_export import command
-
-__all__ = ["main"]
 
 PROGRAM = "python -m tflite_export"
 
@@ -34,9 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _inspect(arguments):
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} inspect",
-        description="Prints what is in a .tflite file, without running it.",
+        description="Prints what is in an exported file, without running it.",
     )
-    parser.add_argument("file", help="a .tflite file of any origin")
+    parser.add_argument("file", help="a .tflite or .tflz file of any origin")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parsed = parser.parse_args(arguments)
     from tflite_export import inspect

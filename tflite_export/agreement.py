@@ -4,8 +4,6 @@ import dataclasses
 
 import numpy as np
 
-__all__ = ["Agreement", "compare"]
-
 # A smaller difference counts as none. A weight that is zero is stored with a
 # positive scale, because a scale must be positive.
 NEGLIGIBLE = 1e-20
@@ -40,14 +38,7 @@ class Agreement:
 
 
 def compare(expected: dict, actual: dict, runtime: str, data: str) -> Agreement:
-    """Compares outputs by name.
-
-    Args:
-        expected: The outputs of Keras.
-        actual: The outputs of the file.
-        runtime: The interpreter that was used.
-        data: `"given"` or `"random"`.
-    """
+    """Compares the outputs of Keras with those of the file, by name."""
     pairs = [
         (np.asarray(y, np.float64), np.asarray(actual[name], np.float64))
         for name, y in expected.items()
@@ -73,13 +64,10 @@ def compare(expected: dict, actual: dict, runtime: str, data: str) -> Agreement:
 
 
 def _errors(y, z, largest):
-    """The largest, mean and relative error of one output.
+    """The largest, mean and relative error of an output z that should be y.
 
-    Args:
-        y: What it should be.
-        z: What it is.
-        largest: The largest number of all outputs. An output that should be
-            zero is measured by it.
+    `largest` is the largest number of all outputs. An output that should be
+    zero is measured by it.
     """
     errors = np.abs(z - y)
     errors[errors < NEGLIGIBLE] = 0

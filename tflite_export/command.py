@@ -8,24 +8,18 @@ import argparse
 import os
 import sys
 
-from tflite_export.formats import Format
-
-__all__ = ["add_arguments", "run"]
+from tflite_export.formats import SUFFIXES, Format
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command to a parser.
-
-    Args:
-        parser: The parser of a program, or of a subcommand.
-    """
+    """Adds the arguments of the command to a parser or subparser."""
     parser.description = (
         "Writes a trained Keras model with binary layers as a .tflite file for "
-        "the stock runtime."
+        "the stock runtime, or as a .tflz file, which expands to one."
     )
     add = parser.add_argument
     add("model", help="a .keras or .h5 file")
-    add("output", help="the .tflite file to write")
+    add("output", help="the .tflite or .tflz file to write")
     add(
         "--format",
         choices=[str(name) for name in Format],
@@ -49,11 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exports the model, prints the report, and returns the exit code.
-
-    Args:
-        arguments: What a parser with `add_arguments` parsed.
-    """
+    """Exports the model, prints the report, and returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         report = _export(arguments)
@@ -66,9 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _export(arguments):
     import keras_lab
-    from tflite_export.export import SUFFIX, export_tflite
+    from tflite_export.export import export_tflite
 
-    keras_lab.files.check_target("path", arguments.output, (SUFFIX,))
+    keras_lab.files.check_target("path", arguments.output, SUFFIXES)
     return export_tflite(
         keras_lab.files.load_model(arguments.model),
         arguments.output,

@@ -1,4 +1,4 @@
-"""`shrink`: any TFLite file as a lossless container, one bit per ±1 weight.
+"""A container: any TFLite file, lossless, with one bit per ±1 weight.
 
 A weight of ±1 fills 8, 4 or 2 bits of a TFLite file, because the format has no
 narrower type. The container stores such stretches of the file as sign bits and
@@ -6,10 +6,13 @@ deflates the rest. Nothing is parsed: a stretch is found by its bytes, so
 `expand` gives back every file exactly, whatever it holds.
 """
 
+import os
 import zlib
+from pathlib import Path
 
 import numpy as np
 
+from tflite_export.errors import InvalidModelError
 from tflite_export.expanders.tflz import (
     BYTE_TABLES,
     HEADER,
@@ -17,14 +20,49 @@ from tflite_export.expanders.tflz import (
     MAX_RANGES,
     RANGE,
     VERSION,
+    ContainerError,
+    expand,
 )
-
-__all__ = ["is_shrunk", "shrink"]
 
 # A range costs 12 bytes in the table. Deflate, too, comes close to one bit per
 # weight, so a short stretch is better left to it.
 SHORTEST = 256
 LARGEST = (1 << 32) - 1
+LARGEST_MODEL = (1 << 31) - 1  # A flatbuffer cannot be larger.
+
+
+def read_content(path) -> tuple[bytes, int]:
+    """The bytes of a `.tflite` file, and how many are stored.
+
+    Raises InvalidModelError if the file is a damaged container.
+
+    Args:
+        path: The path of a `.tflite` file or of a container, or its content as
+            bytes. The first bytes tell what it is.
+    """
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        stored = bytes(path)
+    elif isinstance(path, (str, os.PathLike)):
+        stored = _read_file(Path(path))
+    else:
+        raise TypeError(
+            "Expected the path of a .tflite or .tflz file, or its bytes. "
+            f"Received: {path!r} of type {type(path).__name__}"
+        )
+    if not is_shrunk(stored):
+        return stored, len(stored)
+    try:
+        return expand(stored, LARGEST_MODEL), len(stored)
+    except ContainerError as error:
+        raise InvalidModelError(str(error)) from error
+
+
+def _read_file(path):
+    if path.is_dir():
+        raise IsADirectoryError(f"It is a directory. Received: '{path}'")
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no such file. Received: '{path}'")
+    return path.read_bytes()
 
 
 def is_shrunk(content: bytes) -> bool:

@@ -17,21 +17,15 @@ from tflite_export.prepare import (
     output_names,
 )
 
-__all__ = ["convert"]
-
 # max(x, LOWEST) is x: an operator that does nothing.
 LOWEST = np.finfo(np.float32).min
 
 
 def convert(model: keras.Model, batch_size: int | None = None) -> FlatModel:
-    """The model as a TFLite model with float weights.
+    """A functional model of plain Keras layers as a TFLite model.
 
     The signature is `serving_default`. Its inputs and outputs have the names
-    that they have in Keras.
-
-    Args:
-        model: A functional model of plain Keras layers.
-        batch_size: A fixed batch size, or `None` for any.
+    that they have in Keras. The batch size is fixed, or `None` for any.
     """
     import tensorflow as tf
 
@@ -116,12 +110,9 @@ def _marked_call(layer, scope, call, *args, **kwargs):
 
 def _remove_barriers(flat):
     for subgraph in flat.subgraphs:
-        barriers = [
-            operator
-            for operator in subgraph.operators
-            if _is_barrier(flat, subgraph, operator)
-        ]
-        for barrier in barriers:
+        for barrier in list(subgraph.operators):
+            if not _is_barrier(flat, subgraph, barrier):
+                continue
             subgraph.operators.remove(barrier)
             for operator in subgraph.operators:
                 through = operator.inputs == barrier.outputs[0]
@@ -155,9 +146,8 @@ def _explained(error, model, function, batch_size):
     nodes = [*graph.node]
     for body in graph.library.function:
         nodes += body.node_def
-    layers = sorted(
-        {_layer_of(node.name) for node in nodes if node.op in types}
-    )
+    names = [node.name for node in nodes if node.op in types]
+    layers = sorted(set(map(_layer_of, names)))
     message = (
         f"Model '{model.name}' needs operators that the stock TFLite runtime "
         f"does not have: {', '.join(types) or 'see the error above'}"

@@ -3,14 +3,6 @@
 import contextlib
 import struct
 
-__all__ = [
-    "ConversionError",
-    "InvalidModelError",
-    "NothingBinaryError",
-    "ValidationError",
-    "damage_as_error",
-]
-
 
 class ConversionError(ValueError):
     """The model needs something that the stock TFLite runtime does not have."""

@@ -5,12 +5,14 @@ import warnings
 import keras
 
 import keras_lab
+from tflite_export.container import shrink
 from tflite_export.convert import convert
-from tflite_export.formats import Format
+from tflite_export.errors import ValidationError
+from tflite_export.expanders.tflz import expand
+from tflite_export.formats import CONTAINER_SUFFIX, SUFFIXES, Format
 from tflite_export.inputs import (
-    check_batch_size,
     check_model,
-    check_tolerance,
+    check_numbers,
     validation_inputs,
 )
 from tflite_export.prepare import (
@@ -22,10 +24,6 @@ from tflite_export.prepare import (
 from tflite_export.report import ExportReport, describe
 from tflite_export.rewrite import rewrite
 from tflite_export.validate import check_rebuilt, expected_outputs, validate
-
-__all__ = ["SUFFIX", "export_tflite"]
-
-SUFFIX = ".tflite"
 
 
 def export_tflite(
@@ -45,7 +43,9 @@ def export_tflite(
 
     Args:
         model: A built Sequential or functional Keras model with binary layers.
-        path: Where to write, ending in `.tflite`. An existing file is replaced.
+        path: Where to write. An existing file is replaced. A path that ends in
+            `.tflite` gets a file that the runtime reads as it is, one that ends
+            in `.tflz` a container, which `expand` turns into that file.
         format: `"packed"`: one bit per weight, int8 arithmetic where it is
             faster than float. `"packed_float"`: one bit per weight, float32
             arithmetic. `"fast"`: weights of 4 or 8 bits, int8 arithmetic.
@@ -68,11 +68,10 @@ def export_tflite(
     >>> print(report)
     """
     # Check the arguments.
-    path = keras_lab.files.check_target("path", path, (SUFFIX,))
+    path = keras_lab.files.check_target("path", path, SUFFIXES)
     format = Format(format)
     check_model(model)
-    check_batch_size(batch_size)
-    check_tolerance(tolerance)
+    check_numbers(batch_size, tolerance)
 
     # Prepare the model, and compute what the file must compute.
     frozen = as_functional(keras_lab.freeze(model, strict=False))
@@ -88,9 +87,12 @@ def export_tflite(
 
     # Run the result, describe it, write it.
     agreement = validate(content, inputs, expected, origin, format, tolerance)
-    report = describe(content, str(format), agreement)
+    stored = content
+    if path.suffix.lower() == CONTAINER_SUFFIX:
+        stored = _shrink(content)
+    report = describe(content, len(stored), str(format), agreement)
     with keras_lab.files.replacing(path) as partial:
-        partial.write_bytes(content)
+        partial.write_bytes(stored)
     if report.not_packed:
         warnings.warn(
             "These binary kernels are stored in 32 bits per weight: "
@@ -98,3 +100,10 @@ def export_tflite(
             stacklevel=2,
         )
     return report
+
+
+def _shrink(content):
+    container = shrink(content)
+    if expand(container, limit=len(content)) != content:
+        raise ValidationError("The container does not expand to the same file.")
+    return container

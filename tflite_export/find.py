@@ -19,27 +19,20 @@ from tflite_export.graph.weights import (
     weight_uses,
 )
 
-__all__ = ["find_binary_constants", "kernels_not_found"]
-
 
 def find_binary_constants(
     model: FlatModel, kernels: list[Kernel] = ()
 ) -> list[BinaryConstant]:
     """The binary weights of a model, in the order in which they are used.
 
-    Args:
-        model: The model.
-        kernels: The trained kernels, if they are known. Then the signs are the
-            trained ones, even in a channel that a batch norm with γ = 0 made
-            zero.
+    If the trained kernels are known, the signs are theirs, even in a channel
+    that a batch norm with γ = 0 made zero.
     """
-    uses = {}
+    uses, matches = {}, {}
     for place, operator in weight_uses(model):
-        uses.setdefault(place, operator)
-    matches = {
-        place: _matches(model, place, operator, kernels)
-        for place, operator in uses.items()
-    }
+        if place not in uses:
+            uses[place] = operator
+            matches[place] = _matches(model, place, operator, kernels)
     chosen = _choose(matches)
     constants = [
         _constant(model, place, operator, chosen[place])
@@ -62,28 +55,27 @@ def kernels_not_found(
 
 def _with_unique_paths(constants):
     """Tensors of another origin may have the same name, or none."""
-    foreign = [n for n, c in enumerate(constants) if c.kernel is None]
-    paths = unique_names([constants[n].path for n in foreign])
-    for number, path in zip(foreign, paths):
-        constants[number] = dataclasses.replace(constants[number], path=path)
-    return constants
+    foreign = [c.path for c in constants if c.kernel is None]
+    paths = iter(unique_names(foreign))
+    return [
+        dataclasses.replace(c, path=next(paths)) if c.kernel is None else c
+        for c in constants
+    ]
 
 
 def _with_twins(constants, kernels):
     """Adds each kernel without a constant to one that is equal to it."""
     missing = set(kernels_not_found(constants, kernels))
-    twins = {}
+    constants = list(constants)
     for kernel in kernels:
         if kernel.path not in missing:
             continue
         for number, constant in enumerate(constants):
             if _is_equal(kernel, constant.kernel):
-                twins.setdefault(number, []).append(kernel)
+                twins = (*constant.twins, kernel)
+                constants[number] = dataclasses.replace(constant, twins=twins)
                 break
-    return [
-        dataclasses.replace(constant, twins=tuple(twins.get(number, ())))
-        for number, constant in enumerate(constants)
-    ]
+    return constants
 
 
 def _is_equal(kernel, other):
@@ -162,9 +154,8 @@ def _constant(model, place, operator, match):
     to_keras = WEIGHTED_OPERATORS[name].to_keras
     axis = WEIGHTED_OPERATORS[name].axis % match.signs.ndim
     flipped = scales < 0
-    signs = np.where(
-        _aligned(flipped, match.signs.ndim, axis), -match.signs, match.signs
-    )
+    aligned = _aligned(flipped, match.signs.ndim, axis)
+    signs = np.where(aligned, -match.signs, match.signs)
     if kernel is not None:
         path, shape = kernel.path, kernel.signs.shape
     else:
@@ -191,9 +182,12 @@ def _untrained(weights, axis):
     """The match of weights about which nothing is known."""
     signs = np.where(weights < 0, np.int8(-1), np.int8(1))
     scales = _scales(weights, signs, axis)
-    if scales is None or not _worth_it(weights, scales):
+    if scales is None:
         return []
-    return [_Match(None, signs, scales)]
+    # The bits must save more than one float per channel costs.
+    uniform = np.unique(scales).size == 1
+    least = 1 if uniform else 2 * scales.size
+    return [_Match(None, signs, scales)] if weights.size > least else []
 
 
 def _candidates(kernel, weights):
@@ -228,13 +222,10 @@ def _as_stored(signs, shape, operator_name):
     expected = signs.shape
     if operator_name == "DEPTHWISE_CONV_2D":
         expected = (*expected[:-2], math.prod(expected[-2:]))
-    if _longer_than_1(permuted) != _longer_than_1(expected):
+    longer = [[n for n in sizes if n != 1] for sizes in (permuted, expected)]
+    if longer[0] != longer[1]:
         return None
     return signs.reshape(permuted).transpose(np.argsort(to_keras))
-
-
-def _longer_than_1(shape):
-    return [length for length in shape if length != 1]
 
 
 def _scales(weights, signs, axis):
@@ -252,13 +243,6 @@ def _aligned(values, rank, axis):
     return values.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
-def _worth_it(weights, scales):
-    """Whether the bits save more than one float per channel costs."""
-    if np.unique(scales).size == 1:
-        return weights.size > 1
-    return weights.size > 2 * scales.size
-
-
 def _likeness(names, kernel, scales):
     """How close a kernel's layer is to the named ones; whether α is a scale.
 
@@ -268,10 +252,9 @@ def _likeness(names, kernel, scales):
     owner = kernel.path.split("/")[:-1]
     likeness = []
     for layers in names:
-        common = max(
-            (_common(owner, path.split("/")) for path in layers), default=0
-        )
-        likeness += [common, -len(owner) if common else 0]
+        common = [_common(owner, path.split("/")) for path in layers]
+        most = max(common, default=0)
+        likeness += [most, -len(owner) if most else 0]
     return *likeness, bool(np.isin(np.abs(scales), kernel.alpha).all())
 
 

@@ -2,7 +2,9 @@
 
 import enum
 
-__all__ = ["Format", "Storage"]
+# The suffix decides whether a file is written plain or as a container.
+CONTAINER_SUFFIX = ".tflz"
+SUFFIXES = (".tflite", CONTAINER_SUFFIX)
 
 
 class Format(enum.StrEnum):

@@ -11,15 +11,8 @@ from tflite_export.errors import (
     NothingBinaryError,
     ValidationError,
 )
+from tflite_export.interpreter import by_input
 from tflite_export.prepare import input_names, is_functional
-from tflite_export.samples import by_input
-
-__all__ = [
-    "check_batch_size",
-    "check_model",
-    "check_tolerance",
-    "validation_inputs",
-]
 
 # How many random samples there are, and the length of an axis of any length.
 RANDOM_SAMPLES, RANDOM_SIZE = 8, 16
@@ -75,46 +68,35 @@ def _may_be_binary(weight):
 
 
 def _check_layer(layer):
-    problem = None
     if isinstance(layer, keras.layers.RNN) and layer.stateful:
-        problem = (
-            "is stateful, and a .tflite file keeps no state between calls. "
-            "Build it with stateful=False. With return_state=True and an "
-            "initial state as an input, the caller can keep the state"
+        raise ConversionError(
+            f"Layer '{layer.name}' is stateful, and a .tflite file keeps no "
+            "state between calls. Build it with stateful=False. With "
+            "return_state=True and an initial state as an input, the caller "
+            "can keep the state."
         )
-    elif isinstance(layer, keras.layers.Conv3D) and layer.groups > 1:
-        problem = f"has groups={layer.groups}, which CONV_3D does not have"
-    if problem:
-        raise ConversionError(f"Layer '{layer.name}' {problem}.")
-
-
-def check_batch_size(batch_size) -> None:
-    """Raises ValueError if it is neither None nor a positive integer."""
-    valid = isinstance(batch_size, (int, np.integer)) and batch_size >= 1
-    if batch_size is not None and (isinstance(batch_size, bool) or not valid):
-        raise ValueError(
-            "`batch_size` must be None or a positive integer. "
-            f"Received: batch_size={batch_size!r}"
+    if isinstance(layer, keras.layers.Conv3D) and layer.groups > 1:
+        raise ConversionError(
+            f"Layer '{layer.name}' has groups={layer.groups}, which CONV_3D "
+            "does not have."
         )
 
 
-def check_tolerance(tolerance) -> None:
-    """Raises ValueError if it is neither None nor a number ≥ 0."""
-    valid = isinstance(tolerance, numbers.Real) and tolerance >= 0
-    if tolerance is not None and (isinstance(tolerance, bool) or not valid):
-        raise ValueError(
-            "`tolerance` must be None or a number of at least 0. "
-            f"Received: tolerance={tolerance!r}"
-        )
+def check_numbers(batch_size, tolerance) -> None:
+    """Raises ValueError if one is neither None nor a number in its range."""
+    for name, value, kind, least, what in (
+        ("batch_size", batch_size, numbers.Integral, 1, "a positive integer"),
+        ("tolerance", tolerance, numbers.Real, 0, "a number of at least 0"),
+    ):
+        valid = isinstance(value, kind) and not isinstance(value, bool)
+        if value is not None and not (valid and value >= least):
+            raise ValueError(
+                f"`{name}` must be None or {what}. Received: {name}={value!r}"
+            )
 
 
 def validation_inputs(model: keras.Model, data) -> tuple[dict, str]:
-    """Arrays by the names of the inputs, and `"given"` or `"random"`.
-
-    Args:
-        model: A functional model.
-        data: The user's `validation_data`, or `None` for random numbers.
-    """
+    """Arrays by the names of the inputs, and `"given"` or `"random"`."""
     names = input_names(model)
     if data is None:
         rng = np.random.default_rng(0)
@@ -144,10 +126,8 @@ def validation_inputs(model: keras.Model, data) -> tuple[dict, str]:
 
 
 def _random_input(rng, tensor):
-    shape = [
-        RANDOM_SAMPLES,
-        *(size or RANDOM_SIZE for size in tensor.shape[1:]),
-    ]
+    sizes = [size or RANDOM_SIZE for size in tensor.shape[1:]]
+    shape = RANDOM_SAMPLES, *sizes
     if keras.backend.is_float_dtype(tensor.dtype):
         return rng.normal(size=shape).astype(tensor.dtype)
     return rng.integers(0, 2, shape).astype(tensor.dtype)
@@ -155,7 +135,5 @@ def _random_input(rng, tensor):
 
 def _fits(received, expected):
     return len(received) == len(expected) and all(
-        size in (None, received[axis])
-        for axis, size in enumerate(expected)
-        if axis > 0
+        size in (None, given) for given, size in zip(received[1:], expected[1:])
     )

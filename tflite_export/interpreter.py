@@ -4,11 +4,9 @@ import warnings
 
 import numpy as np
 
-from tflite_export.flatbuffer.model import FlatModel, read_content
+from tflite_export.container import read_content
+from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.flatbuffer.schema import shape_of
-from tflite_export.samples import by_input
-
-__all__ = ["MOST_SAMPLES", "interpreter_class", "make_interpreter", "run"]
 
 # How many samples are run at once if the batch size is open.
 MOST_SAMPLES = 256
@@ -33,7 +31,7 @@ def interpreter_class(runtime: str | None = None):
 
 
 def make_interpreter(
-    content: bytes,
+    path,
     runtime: str | None = None,
     xnnpack: bool = True,
     threads: int = 1,
@@ -41,11 +39,12 @@ def make_interpreter(
     """An interpreter of a model, with its tensors not yet allocated.
 
     Args:
-        content: The bytes of a `.tflite` file.
+        path: The path of a `.tflite` or `.tflz` file, or its content as bytes.
         runtime: `"litert"`, `"tf"`, or `None` for the first that is installed.
         xnnpack: Whether to use XNNPACK, as the runtime does by default.
         threads: The number of threads.
     """
+    content, _ = read_content(path)
     module, _ = interpreter_class(runtime)
     kinds = getattr(module, "OpResolverType", None)
     if kinds is None:
@@ -67,7 +66,7 @@ def run(path, inputs, **options) -> dict:
     The samples are run in batches; the last batch is filled up with zeros.
 
     Args:
-        path: The path of a `.tflite` file, or its content as bytes.
+        path: The path of a `.tflite` or `.tflz` file, or its content as bytes.
         inputs: The samples: a dict of arrays by the names of the inputs, a list
             of arrays in their order, or an array if there is one input.
         **options: `runtime`, `xnnpack` and `threads` of `make_interpreter`.
@@ -76,13 +75,12 @@ def run(path, inputs, **options) -> dict:
 
     >>> outputs = tflite_export.run("digits.tflite", x_test)
     """
-    content = read_content(path)
+    content, _ = read_content(path)
     model = FlatModel(content)
     input_tensors, output_tensors = model.signature()
-    first = model.subgraphs[0].tensors[next(iter(input_tensors.values()))]
-    inputs = by_input(
-        "inputs", list(input_tensors), inputs, len(shape_of(first))
-    )
+    names = list(input_tensors)
+    first = model.subgraphs[0].tensors[input_tensors[names[0]]]
+    inputs = by_input("inputs", names, inputs, len(shape_of(first)))
     interpreter = make_interpreter(content, **options)
     samples = len(next(iter(inputs.values())))
     step = min(samples, MOST_SAMPLES)
@@ -90,24 +88,68 @@ def run(path, inputs, **options) -> dict:
         if detail["shape_signature"][0] > 0:
             step = int(detail["shape"][0])
     for name, value in inputs.items():
-        interpreter.resize_tensor_input(
-            input_tensors[name], (step, *value.shape[1:])
-        )
+        shape = step, *value.shape[1:]
+        interpreter.resize_tensor_input(input_tensors[name], shape)
     interpreter.allocate_tensors()
-    batches = []
+    outputs = {name: [] for name in output_tensors}
     for start in range(0, samples, step):
         for name, value in inputs.items():
             batch = value[start : start + step]
             padding = [(0, step - len(batch))] + [(0, 0)] * (batch.ndim - 1)
             interpreter.set_tensor(input_tensors[name], np.pad(batch, padding))
         interpreter.invoke()
-        batches.append(
-            {
-                name: interpreter.get_tensor(index)
-                for name, index in output_tensors.items()
-            }
-        )
+        for name, batches in outputs.items():
+            batches.append(interpreter.get_tensor(output_tensors[name]))
     return {
-        name: np.concatenate([batch[name] for batch in batches])[:samples]
-        for name in output_tensors
+        name: np.concatenate(batches)[:samples]
+        for name, batches in outputs.items()
     }
+
+
+def by_input(argument: str, names: list[str], data, rank: int) -> dict:
+    """The arrays of each input by its name.
+
+    Args:
+        argument: The name of the user's argument, for errors.
+        names: The names of the inputs, in the order of the model.
+        data: What the user gave: see `run`.
+        rank: The number of axes of the first input, batch included.
+    """
+    if isinstance(data, dict):
+        if set(data) != set(names):
+            raise ValueError(
+                f"`{argument}` must have the keys {sorted(names)}. "
+                f"Received: {sorted(map(str, data))}"
+            )
+        parts = [data[name] for name in names]
+    elif len(names) > 1:
+        parts = _as_list(argument, names, data)
+    else:
+        # A list may hold the array of the only input, or be its rows.
+        is_one = isinstance(data, (list, tuple)) and len(data) == 1
+        parts = data if is_one and np.ndim(data[0]) == rank else [data]
+    return {name: _as_array(argument, part) for name, part in zip(names, parts)}
+
+
+def _as_list(argument, names, data):
+    is_list = isinstance(data, (list, tuple))
+    if is_list and len(data) == len(names):
+        return data
+    kind = type(data).__name__ + (f" of {len(data)}" if is_list else "")
+    raise ValueError(
+        f"The model has {len(names)} inputs. `{argument}` must be a list of "
+        f"{len(names)} arrays or a dict with the keys {names}. Received: {kind}"
+    )
+
+
+def _as_array(argument, data):
+    try:
+        array = np.asarray(data)
+    except ValueError:
+        array = np.empty(0, object)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"`{argument}` must be an array of numbers for each input. "
+            f"Received: {data!r:.60} of type {type(data).__name__}"
+        )
+    return array

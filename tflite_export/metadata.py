@@ -9,21 +9,13 @@ import json
 
 import numpy as np
 
+from tflite_export.container import read_content
 from tflite_export.errors import InvalidModelError, damage_as_error
-from tflite_export.flatbuffer.model import FlatModel, read_content
+from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.flatbuffer.schema import schema
 from tflite_export.formats import Format, Storage
-from tflite_export.plan import Placement
-from tflite_export.sign_bits import unpack_signs
-
-__all__ = [
-    "METADATA_NAME",
-    "PackedWeight",
-    "packed_weights",
-    "read_metadata",
-    "read_packed",
-    "write_metadata",
-]
+from tflite_export.graph.packed_bits import unpack_signs
+from tflite_export.graph.site import Site
 
 METADATA_NAME = "keras_lab.binary_weights"
 VERSION = 1
@@ -51,10 +43,10 @@ class PackedWeight:
 
 
 def read_packed(path) -> list[PackedWeight]:
-    """The binary weights of a `.tflite` file that this package wrote.
+    """The binary weights of a file that this package wrote.
 
     Args:
-        path: The file's path, or its content as bytes.
+        path: The path of a `.tflite` or `.tflz` file, or its content as bytes.
 
     Returns:
         A list with one `PackedWeight` per kernel, in the order in which the
@@ -65,7 +57,8 @@ def read_packed(path) -> list[PackedWeight]:
     >>> for weight in tflite_export.read_packed("digits.tflite"):
     ...     print(weight.path, weight.shape, weight.alpha)
     """
-    model = FlatModel(read_content(path))
+    content, _ = read_content(path)
+    model = FlatModel(content)
     metadata = read_metadata(model)
     if metadata is None:
         raise InvalidModelError(
@@ -81,9 +74,8 @@ def packed_weights(model: FlatModel, metadata: dict) -> list[PackedWeight]:
     with damage_as_error(f"metadata '{METADATA_NAME}'"):
         for entry in metadata["weights"]:
             weight = _read_entry(model, entry)
-            parts.setdefault(weight.path, []).append(
-                (entry["first_channel"], weight)
-            )
+            of_kernel = parts.setdefault(weight.path, {})
+            of_kernel[entry["first_channel"]] = weight
         return [_joined(weights) for weights in parts.values()]
 
 
@@ -109,7 +101,6 @@ def _read_entry(model, entry):
 
 def _joined(parts):
     """The kernel of which these are the parts, by their first channel."""
-    parts = dict(parts)
     weights = [parts[first] for first in sorted(parts)]
     signs = np.concatenate([weight.signs for weight in weights], axis=-1)
     return dataclasses.replace(weights[0], shape=signs.shape, signs=signs)
@@ -158,21 +149,13 @@ HEAD = {
     "weights": _is_list(lambda entry: isinstance(entry, dict)),
     "not_packed": _is_list(_is_text),
 }
+TEXTS = ("path", "operator", "arithmetic", "note", "encoding", "flipped")
+NUMBERS = ("first_channel", "channel_axis")
+LISTS = ("shape", "signs", "stored_shape", "keras_axes", "alpha", "alpha_shape")
 ENTRY = {
-    "path": _is_text,
-    "operator": _is_text,
-    "arithmetic": _is_text,
-    "note": _is_text,
-    "shape": _is_list(_is_number),
-    "first_channel": _is_number,
-    "encoding": _is_text,
-    "signs": _is_list(_is_number),
-    "stored_shape": _is_list(_is_number),
-    "keras_axes": _is_list(_is_number),
-    "channel_axis": _is_number,
-    "flipped": _is_text,
-    "alpha": _is_list(_is_number),
-    "alpha_shape": _is_list(_is_number),
+    **dict.fromkeys(TEXTS, _is_text),
+    **dict.fromkeys(NUMBERS, _is_number),
+    **dict.fromkeys(LISTS, _is_list(_is_number)),
 }
 
 
@@ -186,7 +169,7 @@ def write_metadata(
     model: FlatModel,
     format: Format,
     float_bytes: int,
-    placements: list[Placement],
+    sites: list[Site],
     not_packed: list[str],
 ) -> None:
     """Writes a description of the weights into a model.
@@ -195,17 +178,13 @@ def write_metadata(
         model: The model to change.
         format: The format of the file.
         float_bytes: The size of the file with float32 weights.
-        placements: What was planned, and has been done, for each weight.
+        sites: The weights, after all steps.
         not_packed: The paths of binary kernels that are stored as float32.
     """
-    weights = [
-        _entry(model, placement, kernel)
-        for placement in placements
-        for kernel in (
-            placement.site.constant.kernel,
-            *placement.site.constant.twins,
-        )
-    ]
+    weights = []
+    for site in sites:
+        for kernel in (site.constant.kernel, *site.constant.twins):
+            weights.append(_entry(model, site, kernel))
     content = {
         "version": VERSION,
         "format": str(format),
@@ -220,18 +199,17 @@ def write_metadata(
     model.model.metadata = [*(model.model.metadata or []), entry]
 
 
-def _entry(model, placement, kernel):
-    site, stored = placement.site, placement.site.stored
+def _entry(model, site, kernel):
+    stored = site.stored
     path = stored.path if kernel is None else kernel.path
     alpha = _alpha(site.constant, kernel)
-    tensor = model.add_constant(
-        model.subgraphs[0], f"{path}/alpha", alpha.reshape(-1)
-    )
+    main = model.subgraphs[0]
+    tensor = model.add_constant(main, f"{path}/alpha", alpha.reshape(-1))
     return {
         "path": path,
         "operator": stored.operator,
         "arithmetic": "int8" if site.int8 else "float32",
-        "note": placement.note,
+        "note": site.note,
         "shape": list(stored.shape),
         "first_channel": 0 if kernel is None else kernel.first_channel,
         "encoding": str(site.storage),

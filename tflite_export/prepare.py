@@ -9,17 +9,6 @@ import keras_lab
 from tflite_export.graph.names import unique_names
 from tflite_export.graph.weights import Kernel
 
-__all__ = [
-    "as_functional",
-    "channels_first_note",
-    "compute_in_float32",
-    "fixed_batch_size",
-    "input_names",
-    "is_functional",
-    "output_names",
-    "trained_kernels",
-]
-
 
 def trained_kernels(model: keras.Model) -> list[Kernel]:
     """The binary kernels of a model, with their unique paths."""
@@ -35,13 +24,13 @@ def trained_kernels(model: keras.Model) -> list[Kernel]:
 
 def is_functional(model: keras.Model) -> bool:
     """Whether it is a Sequential or functional model with Keras' own `call`."""
-    return isinstance(
-        model, (keras.Sequential, _functional_class())
-    ) and not any(
+    own = [
         "call" in vars(cls)
         for cls in type(model).__mro__
         if cls.__module__.partition(".")[0] != "keras"
-    )
+    ]
+    classes = keras.Sequential, _functional_class()
+    return isinstance(model, classes) and not any(own)
 
 
 @functools.cache
@@ -76,14 +65,10 @@ def fixed_batch_size(model: keras.Model, batch_size: int | None) -> int | None:
         )
     if batch_size is None and fixed:
         (batch_size,) = fixed
-    if batch_size is None and _is_recurrent(model):
-        batch_size = 1
-    return batch_size
-
-
-def _is_recurrent(model):
     layers = keras_lab.walk(model).values()
-    return any(isinstance(layer, keras.layers.RNN) for layer in layers)
+    if any(isinstance(layer, keras.layers.RNN) for layer in layers):
+        return batch_size or 1
+    return batch_size
 
 
 def channels_first_note(model: keras.Model) -> str:
@@ -93,22 +78,18 @@ def channels_first_note(model: keras.Model) -> str:
         for layer in keras_lab.walk(model).values()
         if getattr(layer, "data_format", None) == "channels_first"
     ]
-    if not names:
-        return ""
-    return f" Layers with data_format='channels_first': {', '.join(names)}."
+    note = f" Layers with data_format='channels_first': {', '.join(names)}."
+    return note if names else ""
 
 
 def input_names(model: keras.Model) -> list[str]:
     """The name of each input, in the order of `model.inputs`."""
-    layers = [
-        layer
+    names = {
+        id(layer.output): layer.name
         for layer in model.layers
         if isinstance(layer, keras.layers.InputLayer)
-    ]
-    return [
-        next(layer.name for layer in layers if layer.output is tensor)
-        for tensor in model.inputs
-    ]
+    }
+    return [names[id(tensor)] for tensor in model.inputs]
 
 
 def output_names(model: keras.Model) -> list[str]:
@@ -117,10 +98,9 @@ def output_names(model: keras.Model) -> list[str]:
     It is the key if the outputs are a dict, else the name of the layer. `_1`,
     `_2` are appended to names that would occur several times.
     """
+    outputs = keras.tree.flatten_with_path(model.output)
     names = [
         path[-1] if path and isinstance(path[-1], str) else name
-        for (path, _), name in zip(
-            keras.tree.flatten_with_path(model.output), model.output_names
-        )
+        for (path, _), name in zip(outputs, model.output_names)
     ]
     return unique_names(names)

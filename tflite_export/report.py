@@ -8,15 +8,13 @@ from collections import Counter
 import numpy as np
 
 from tflite_export.agreement import Agreement
+from tflite_export.container import read_content
 from tflite_export.errors import damage_as_error
-from tflite_export.expected_ram import expected_ram
 from tflite_export.find import find_binary_constants
-from tflite_export.flatbuffer.model import FlatModel, name_of, read_content
-from tflite_export.flatbuffer.schema import TYPES, shape_of
-from tflite_export.graph.weights import weight_uses
+from tflite_export.flatbuffer.model import FlatModel, inputs_of, name_of
+from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
+from tflite_export.graph.weights import WEIGHTED_OPERATORS, weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
-
-__all__ = ["ExportReport", "LayerRow", "inspect"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,8 +28,8 @@ class LayerRow:
         kind: `"binary"`, `"float"`, or the type of another constant.
         arithmetic: `"int8"` or `"float32"`.
         weights: The number of weights.
-        bits: Bits per weight on disk, without scales.
-        bytes: Bytes on disk, without scales.
+        bits: Bits per weight in the `.tflite` file, without scales.
+        bytes: Bytes in the `.tflite` file, without scales.
         alpha: α, or the smallest and the largest α. `None` if the weight is not
             binary.
         note: Why the arithmetic is not the usual one of the format.
@@ -50,12 +48,14 @@ class LayerRow:
 
 @dataclasses.dataclass(frozen=True)
 class ExportReport:
-    """What is in a `.tflite` file. Print it, or call `to_json()`.
+    """What is in a `.tflite` or `.tflz` file. Print it, or call `to_json()`.
 
     Attributes:
         format: The format, or `None` for a file of another origin.
         layers: A `LayerRow` per weight tensor.
-        file_bytes: The size of the file.
+        file_bytes: The size of the file on disk.
+        expanded_bytes: The size of the `.tflite` file that the runtime reads:
+            the same, unless the file on disk is a container.
         float_bytes: The size that the file has, or would have, with float32
             weights.
         expected_ram_bytes: An estimate of the memory that the runtime needs for
@@ -69,6 +69,7 @@ class ExportReport:
     format: str | None
     layers: tuple
     file_bytes: int
+    expanded_bytes: int
     float_bytes: int
     expected_ram_bytes: int
     operators: dict
@@ -84,34 +85,32 @@ class ExportReport:
         return json.dumps(content, indent=1)
 
     def __str__(self) -> str:
-        lines = [*_table(self.layers), ""]
-        lines += [
-            f"{'file':<14}{_size(self.file_bytes)}, "
-            f"{_share(self.file_bytes, self.float_bytes)} float32 "
-            f"({_size(self.float_bytes)})",
-            f"{'expected RAM':<14}{_size(self.expected_ram_bytes)}",
-            f"{'operators':<14}"
-            + ", ".join(f"{k} {n}" for k, n in self.operators.items()),
-        ]
-        notes = sorted({(row.layer, row.note) for row in self.layers})
-        lines += [
-            f"{'note':<14}{layer}: in float32, {note}"
-            for layer, note in notes
-            if note
-        ]
-        lines += [
-            f"{'not packed':<14}{path}: its kernel is stored as float32"
-            for path in self.not_packed
-        ]
-        if self.format:
-            lines.insert(0, f"format {self.format}\n")
-        if self.agreement:
-            lines += _agreement_lines(self.agreement)
+        lines = [f"format {self.format}", ""] if self.format else []
+        lines += [*_table(self.layers), ""]
+        lines += [f"{name:<14}{text}" for name, text in self._facts()]
         return "\n".join(lines)
+
+    def _facts(self):
+        """Yields the lines below the table: a name and a text."""
+        share = _share(self.file_bytes, self.float_bytes)
+        whole = f"{share} float32 ({_size(self.float_bytes)})"
+        yield "file", f"{_size(self.file_bytes)}, {whole}"
+        if self.expanded_bytes != self.file_bytes:
+            yield "expanded", _size(self.expanded_bytes)
+        yield "expected RAM", _size(self.expected_ram_bytes)
+        counts = [f"{name} {n}" for name, n in self.operators.items()]
+        yield "operators", ", ".join(counts)
+        for layer, note in sorted({(r.layer, r.note) for r in self.layers}):
+            if note:
+                yield "note", f"{layer}: in float32, {note}"
+        for path in self.not_packed:
+            yield "not packed", f"{path}: its kernel is stored as float32"
+        if self.agreement:
+            yield from _agreement_facts(self.agreement)
 
 
 def inspect(path) -> ExportReport:
-    """Reports what is in a `.tflite` file, written by anyone.
+    """Reports what is in a `.tflite` or `.tflz` file, written by anyone.
 
     The file is read but not run.
 
@@ -121,22 +120,20 @@ def inspect(path) -> ExportReport:
     Returns:
         An `ExportReport`.
     """
-    content = read_content(path)
+    content, size = read_content(path)
     with damage_as_error("TFLite model"):
-        return describe(content)
+        return describe(content, size)
 
 
 def describe(
     content: bytes,
+    file_bytes: int,
     format: str | None = None,
     agreement: Agreement | None = None,
 ) -> ExportReport:
-    """The report on a file, given its bytes.
+    """The report on a `.tflite` file, given its bytes and its size on disk.
 
-    Args:
-        content: The bytes.
-        format: The format, which a file of format `"float"` does not name.
-        agreement: The comparison with Keras.
+    A file of format `"float"` does not name its format.
     """
     model = FlatModel(content)
     metadata = read_metadata(model)
@@ -145,46 +142,48 @@ def describe(
         format = metadata["format"]
         float_bytes = metadata["float_bytes"]
         not_packed = metadata["not_packed"]
-        rows = _binary_rows(model, metadata)
+        rows += _binary_rows(model, metadata)
         described = {tuple(entry["signs"]) for entry in metadata["weights"]}
     rows += _other_rows(model, described)
+    operators = Counter(
+        model.operator_name(operator)
+        for subgraph in model.subgraphs
+        for operator in subgraph.operators
+    )
     if float_bytes is None:
         more = sum(4 * row.weights - row.bytes for row in rows)
         float_bytes = len(content) + more
     return ExportReport(
         format=format,
         layers=tuple(rows),
-        file_bytes=len(content),
+        file_bytes=file_bytes,
+        expanded_bytes=len(content),
         float_bytes=float_bytes,
-        expected_ram_bytes=expected_ram(model),
-        operators=_operators(model),
+        expected_ram_bytes=_expected_ram(model),
+        operators=dict(sorted(operators.items())),
         agreement=agreement,
         not_packed=tuple(not_packed),
     )
 
 
 def _binary_rows(model, metadata):
-    rows = []
     weights = packed_weights(model, metadata)
     alphas = {weight.path: weight.alpha for weight in weights}
     for entry in metadata["weights"]:
         subgraph, number = entry["signs"]
         size = model.bytes_on_disk(model.subgraphs[subgraph].tensors[number])
-        weights = math.prod(entry["shape"])
-        rows.append(
-            LayerRow(
-                layer=entry["path"],
-                operator=entry["operator"],
-                kind="binary",
-                arithmetic=entry["arithmetic"],
-                weights=weights,
-                bits=8 * size / weights,
-                bytes=size,
-                alpha=_range(alphas[entry["path"]]),
-                note=entry["note"],
-            )
+        count = math.prod(entry["shape"])
+        yield LayerRow(
+            layer=entry["path"],
+            operator=entry["operator"],
+            kind="binary",
+            arithmetic=entry["arithmetic"],
+            weights=count,
+            bits=8 * size / count,
+            bytes=size,
+            alpha=_range(alphas[entry["path"]]),
+            note=entry["note"],
         )
-    return rows
 
 
 def _other_rows(model, described):
@@ -193,18 +192,13 @@ def _other_rows(model, described):
         (constant.subgraph, constant.tensor): constant
         for constant in find_binary_constants(model)
     }
-    rows = {}
     for place, operator in weight_uses(model):
         subgraph, number = place
         tensor = model.subgraphs[subgraph].tensors[number]
-        if (
-            place not in described
-            and place not in rows
-            and model.is_constant(tensor)
-        ):
+        if place not in described and model.is_constant(tensor):
             name = model.operator_name(operator)
-            rows[place] = _row(model, tensor, name, binary.get(place))
-    return list(rows.values())
+            yield _row(model, tensor, name, binary.get(place))
+            described.add(place)
 
 
 def _row(model, tensor, operator, constant):
@@ -228,41 +222,51 @@ def _range(alpha):
     return (low,) if low == high else (low, high)
 
 
-def _operators(model):
-    names = [
-        model.operator_name(operator)
-        for subgraph in model.subgraphs
-        for operator in subgraph.operators
-    ]
-    return dict(sorted(Counter(names).items()))
+def _expected_ram(model):
+    """An estimate of the runtime's memory for weights and activations.
+
+    The runtime keeps tensors that are computed from constants alone. XNNPACK
+    keeps a copy of the constants that it computes with. The activations of one
+    operator are in memory at the same time.
+    """
+    total = activations = 0
+    for subgraph in model.subgraphs:
+        known = {
+            number
+            for number, tensor in enumerate(subgraph.tensors)
+            if model.is_constant(tensor)
+        }
+        for operator in subgraph.operators:
+            inputs = [i for i in inputs_of(operator) if i >= 0]
+            outputs = operator.outputs.tolist()
+            sizes = {i: _ram(subgraph.tensors[i]) for i in (*inputs, *outputs)}
+            if inputs and set(inputs) <= known:
+                known.update(outputs)
+                total += sum(sizes[i] for i in outputs)
+                continue
+            if model.operator_name(operator) in WEIGHTED_OPERATORS:
+                total += sum(
+                    sizes[i]
+                    for i in inputs
+                    if model.is_constant(subgraph.tensors[i])
+                )
+            needed = sum(n for i, n in sizes.items() if i not in known)
+            activations = max(activations, needed)
+    return total + activations
 
 
-HEADER = (
-    "layer",
-    "operator",
-    "kind",
-    "arithmetic",
-    "weights",
-    "bits",
-    "bytes",
-    "alpha",
-)
+def _ram(tensor):
+    count = math.prod(max(n, 1) for n in shape_of(tensor))
+    return count * BITS.get(TYPES[tensor.type], 0) // 8
 
 
 def _table(rows):
-    cells = [HEADER] + [
-        (
-            row.layer,
-            row.operator,
-            row.kind,
-            row.arithmetic,
-            f"{row.weights:,}",
-            f"{row.bits:.2f}",
-            f"{row.bytes:,}",
-            "–" if row.alpha is None else _alpha_text(row.alpha),
-        )
-        for row in rows
-    ]
+    cells = [[f.name for f in dataclasses.fields(LayerRow) if f.name != "note"]]
+    for row in rows:
+        alpha = [f"{value:.4g}" for value in row.alpha or ()]
+        numbers = f"{row.weights:,}", f"{row.bits:.2f}", f"{row.bytes:,}"
+        texts = row.layer, row.operator, row.kind, row.arithmetic
+        cells.append([*texts, *numbers, " … ".join(alpha) or "–"])
     widths = [max(map(len, column)) for column in zip(*cells)]
     return [
         "  ".join(
@@ -273,27 +277,16 @@ def _table(rows):
     ]
 
 
-def _alpha_text(alpha):
-    return " … ".join(f"{value:.4g}" for value in alpha)
-
-
-def _agreement_lines(agreement):
-    lines = [
-        f"{'agreement':<14}with Keras on {agreement.samples} {agreement.data} "
-        f"inputs, in {agreement.runtime}:",
-        f"{'':<14}max error {agreement.max_error:.2g} and mean error "
-        f"{agreement.mean_error:.2g} of the largest output,",
-        f"{'':<14}{_noise(agreement.snr_db)}",
-    ]
-    if agreement.equal_predictions is not None:
-        lines[-1] += f", {agreement.equal_predictions:.2%} equal predictions"
-    return lines
-
-
-def _noise(snr_db):
-    if math.isinf(snr_db):
-        return "equal"
-    return f"signal to noise {snr_db:.0f} dB"
+def _agreement_facts(a):
+    inputs = f"{a.samples} {a.data} inputs"
+    yield "agreement", f"with Keras on {inputs}, in {a.runtime}:"
+    errors = f"max error {a.max_error:.2g} and mean error {a.mean_error:.2g}"
+    yield "", f"{errors} of the largest output,"
+    noise = f"signal to noise {a.snr_db:.0f} dB"
+    last = "equal" if math.isinf(a.snr_db) else noise
+    if a.equal_predictions is not None:
+        last += f", {a.equal_predictions:.2%} equal predictions"
+    yield "", last
 
 
 def _share(size, whole):

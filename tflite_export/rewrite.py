@@ -1,17 +1,17 @@
 """Rewrites a float `.tflite` model in one of the formats."""
 
+from tflite_export.container import read_content
 from tflite_export.errors import NothingBinaryError, damage_as_error
 from tflite_export.find import find_binary_constants, kernels_not_found
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import Format, Storage
 from tflite_export.graph.weights import Kernel
 from tflite_export.metadata import write_metadata
-from tflite_export.plan import plan, preparations
+from tflite_export.plan import plan
+from tflite_export.transformations.registry import PREPARATIONS, REPAIRS
 
-__all__ = ["pack", "rewrite"]
 
-
-def pack(content: bytes) -> bytes:
+def pack(path) -> bytes:
     """Packs the binary weights of any float `.tflite` model.
 
     Weights that are ±s, with one s per tensor or per output channel, take one
@@ -19,17 +19,14 @@ def pack(content: bytes) -> bytes:
     given model computes, in int8 where the format `"packed"` does.
 
     Args:
-        content: The bytes of a `.tflite` file with float32 weights.
+        path: The path of a `.tflite` or `.tflz` file with float32 weights, or
+            its content as bytes.
 
     Returns:
-        The bytes of the packed file.
+        The bytes of the packed `.tflite` file.
     """
-    if not isinstance(content, (bytes, bytearray, memoryview)):
-        raise TypeError(
-            "`pack` needs the content of a .tflite file as bytes. "
-            f"Received: {type(content).__name__}"
-        )
-    model = FlatModel(bytes(content))
+    content, _ = read_content(path)
+    model = FlatModel(content)
     with damage_as_error("TFLite model, or one that `pack` does not know"):
         return rewrite(model, Format.PACKED)
 
@@ -39,10 +36,7 @@ def rewrite(
 ) -> bytes:
     """Writes the binary weights of a float model in a format.
 
-    Args:
-        model: A model with float32 weights. It is changed.
-        format: The format.
-        kernels: The trained kernels, if they are known.
+    The model is changed. Trained kernels that are known give the signs.
     """
     float_bytes = len(model.to_bytes())
     _prepare(model, format)
@@ -54,22 +48,21 @@ def rewrite(
         )
     if format == Format.FLOAT:
         return model.to_bytes()
-    placements = plan(model, constants, format)
-    for placement in placements:
-        for step in placement.steps:
-            step.apply(placement.site)
-    not_packed = kernels_not_found(constants, kernels) + [
-        placement.site.constant.path
-        for placement in placements
-        if placement.site.storage == Storage.FLOAT32
-    ]
-    write_metadata(model, format, float_bytes, placements, not_packed)
+    sites = plan(model, constants, format)
+    not_packed = kernels_not_found(constants, kernels)
+    for site in sites:
+        for step in site.steps:
+            step.apply(site)
+        if site.storage == Storage.FLOAT32:
+            not_packed.append(site.constant.path)
+    write_metadata(model, format, float_bytes, sites, not_packed)
     model.drop_inner_names()
     return model.to_bytes()
 
 
 def _prepare(model, format):
-    for step in preparations(format):
+    more = () if format == Format.FLOAT else PREPARATIONS
+    for step in (*REPAIRS, *more):
         for subgraph in model.subgraphs:
             for operator in list(subgraph.operators):
                 if step.can_apply(model, subgraph, operator):

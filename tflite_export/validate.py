@@ -14,8 +14,6 @@ from tflite_export.prepare import (
     output_names,
 )
 
-__all__ = ["check_rebuilt", "expected_outputs", "predict", "validate"]
-
 # The largest ‖y' − y‖ / ‖y‖. Float arithmetic differs in the order of sums,
 # int8 arithmetic rounds the inputs of each layer to 8 bits.
 FLOAT_TOLERANCE, INT8_TOLERANCE = 1e-3, 0.1
@@ -61,16 +59,8 @@ def validate(
     """Runs a file and compares its outputs with the expected ones.
 
     Raises ValidationError if the runtime cannot run the file, if an output is
-    not finite, or if the relative error is larger than the tolerance.
-
-    Args:
-        content: The bytes of the file.
-        inputs: The samples, by the names of the inputs.
-        expected: The outputs of Keras, by name.
-        origin: `"given"` or `"random"`.
-        format: The format of the file.
-        tolerance: The largest relative error, or `None` for the default of the
-            format.
+    not finite, or if the relative error is larger than the tolerance. `origin`
+    of the inputs is `"given"` or `"random"`.
     """
     _, runtime = interpreter_class()
     try:
@@ -93,12 +83,9 @@ def predict(model: keras.Model, inputs: dict) -> dict:
     """The outputs of a functional model by name."""
     import tensorflow as tf
 
-    batches = []
-    for start in range(0, len(next(iter(inputs.values()))), MOST_SAMPLES):
-        batch = [
-            inputs[name][start : start + MOST_SAMPLES]
-            for name in input_names(model)
-        ]
+    arrays, batches = [inputs[name] for name in input_names(model)], []
+    for start in range(0, len(arrays[0]), MOST_SAMPLES):
+        batch = [array[start : start + MOST_SAMPLES] for array in arrays]
         batch = keras.tree.pack_sequence_as(model.input, batch)
         try:
             outputs = model(batch, training=False)

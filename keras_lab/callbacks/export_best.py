@@ -12,6 +12,7 @@ from keras_lab.files import check_target
 
 __all__ = ["ExportBest"]
 
+SUFFIXES = (".tflite", ".tflz")
 EXPORT_OPTIONS = {"batch_size", "validation_data", "tolerance"}
 
 
@@ -29,7 +30,8 @@ class ExportBest(keras.callbacks.Callback):
     fails, there is a warning, and the previous file stays.
 
     Args:
-        filename: Where to write, ending in `.tflite`.
+        filename: Where to write, ending in `.tflite` or `.tflz`, as in
+            `export_tflite`.
         monitor: The name in the logs that decides which epoch is best. Defaults
             to `"val_loss"`.
         mode: `"min"`, `"max"`, or `"auto"`: as in Keras' callbacks, `"min"` for
@@ -82,7 +84,7 @@ class ExportBest(keras.callbacks.Callback):
             )
         from tflite_export import Format
 
-        self.filename = check_target("filename", filename, (".tflite",))
+        self.filename = check_target("filename", filename, SUFFIXES)
         if format not in list(Format):
             raise ValueError(
                 f"`format` must be one of {[str(name) for name in Format]}. "
@@ -101,7 +103,7 @@ class ExportBest(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         import tflite_export
 
-        check_target("filename", self.filename, (".tflite",))
+        check_target("filename", self.filename, SUFFIXES)
         if is_built(self.model):
             options = {**self.options, "tolerance": math.inf}
             # The trained model may be closer to its file than this one.

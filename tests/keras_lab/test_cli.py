@@ -193,7 +193,7 @@ def test_inspect_prints_the_exporters_table_of_a_tflite_file(folder, capsys):
     ("arguments", "code", "message"),
     [
         (["missing.keras"], 2, "does not exist. Received: 'missing.keras'"),
-        (["README.md"], 2, "must end in .keras, .h5 or .tflite"),
+        (["README.md"], 2, "must end in .keras, .h5, .tflite or .tflz"),
         (["empty.keras"], 1, "the file is damaged, or not a model"),
         (["half.keras"], 1, "the file is damaged, or not a model"),
         (["folder.keras"], 2, "is a directory"),

@@ -72,7 +72,7 @@ def test_inspect_prints_the_same_table(capsys):
     [
         (["absent.keras", "m2.tflite"], "no such file. Received: 'absent.ker"),
         (["x.npy", "m2.tflite"], "ends in .keras or .h5. Received: 'x.npy'"),
-        (["m.keras", "m2.onnx"], "must end in .tflite. Received: path='m2.on"),
+        (["m.keras", "m2.onnx"], "must end in one of .tflite, .tflz. Rec"),
         (["cut.keras", "m2.tflite"], "Keras cannot load 'cut.keras'"),
         (["damaged.keras", "m2.tflite"], "Keras cannot load 'damaged.keras'"),
         (["inspect", "absent.tflite"], "no such file. Received: 'absent.tfl"),

@@ -98,7 +98,7 @@ def test_a_model_that_cannot_be_exported_is_refused(
 @pytest.mark.parametrize(
     ("option", "value", "match"),
     [
-        ("path", "m.onnx", "must end in .tflite. Received: path='m.onnx'"),
+        ("path", "m.onnx", "must end in one of .tflite, .tflz. Received"),
         ("path", "folder.tflite", "is a directory. Received"),
         ("path", "absent/m.tflite", "does not exist. Received"),
         ("format", "onebit", "'fast', 'float'. Received: format='onebit'"),

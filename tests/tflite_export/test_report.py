@@ -43,7 +43,7 @@ def test_alpha_is_in_the_table(classifier, reports):
 
 
 def test_pack_and_readers_name_what_they_received():
-    with pytest.raises(TypeError, match="Received: int"):
+    with pytest.raises(TypeError, match="Received: 3 of type int"):
         tflite_export.pack(3)
     with pytest.raises(TypeError, match="Received: 3 of type int"):
         tflite_export.inspect(3)

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from tflite_export.sign_bits import SIGNS_PER_WORD, pack_signs, unpack_signs
+from tflite_export.graph.packed_bits import (
+    SIGNS_PER_WORD,
+    pack_signs,
+    unpack_signs,
+)
 
 
 def random_signs(rng, shape):

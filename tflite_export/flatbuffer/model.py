@@ -5,13 +5,9 @@ of a file, and adds the few methods that a transformation needs. A tensor is
 given by its number in its subgraph, as in the file.
 """
 
-import os
-from pathlib import Path
-
 import numpy as np
 
 from tflite_export.errors import damage_as_error
-from tflite_export.flatbuffer.references import check_references
 from tflite_export.flatbuffer.schema import (
     LOW_BIT_TYPES,
     NUMPY_TYPES,
@@ -22,9 +18,7 @@ from tflite_export.flatbuffer.schema import (
     unpack_low_bits,
 )
 from tflite_export.flatbuffer.serialize import serialize
-from tflite_export.flatbuffer.verify import verify
-
-__all__ = ["FlatModel", "inputs_of", "name_of", "read_content"]
+from tflite_export.flatbuffer.verify import check_references, verify
 
 
 class FlatModel:
@@ -115,13 +109,8 @@ class FlatModel:
         main = self.subgraphs[0]
         signature = schema.SignatureDefT()
         signature.signatureKey = "serving_default"
-        signature.inputs, signature.outputs = (
-            [_tensor_map(*pair) for pair in zip(names, indices.tolist())]
-            for names, indices in (
-                (inputs, main.inputs),
-                (outputs, main.outputs),
-            )
-        )
+        signature.inputs = _tensor_maps(inputs, main.inputs)
+        signature.outputs = _tensor_maps(outputs, main.outputs)
         self.model.signatureDefs = [signature]
 
     # Writing.
@@ -161,13 +150,11 @@ class FlatModel:
     def small_constant(self, subgraph, value) -> int:
         """A constant that operators share if they need the same value."""
         value = np.asarray(value)
-        content = value.dtype.str, value.shape, value.tobytes()
-        key = (id(subgraph), *content)
-        if key not in self._small_constants:
-            self._small_constants[key] = self.add_constant(
-                subgraph, None, value
-            )
-        return self._small_constants[key]
+        key = id(subgraph), value.dtype.str, value.shape, value.tobytes()
+        known = self._small_constants
+        if key not in known:
+            known[key] = self.add_constant(subgraph, None, value)
+        return known[key]
 
     def operator(self, name, inputs, outputs, version=1, **options):
         """A new operator; `options` are the fields of its options."""
@@ -175,14 +162,29 @@ class FlatModel:
         operator.opcodeIndex = self._operator_code(name, version)
         operator.inputs = np.array(inputs, np.int32)
         operator.outputs = np.array(outputs, np.int32)
-        table = OPTIONS.get(name)
-        if table:
-            kind = getattr(schema.BuiltinOptions, table)
-            operator.builtinOptionsType = kind
-            operator.builtinOptions = getattr(schema, table + "T")()
-            for key, value in options.items():
-                setattr(operator.builtinOptions, key, value)
+        words = "".join(map(str.capitalize, name.split("_")))
+        table = words.replace("Matmul", "MatMul") + "Options"
+        operator.builtinOptionsType = getattr(schema.BuiltinOptions, table)
+        operator.builtinOptions = getattr(schema, table + "T")()
+        vars(operator.builtinOptions).update(options)
         return operator
+
+    def insert(
+        self,
+        subgraph,
+        position: int,
+        operator: str,
+        inputs: list,
+        name: str,
+        shape: tuple,
+        type_name: str = "FLOAT32",
+        **options,
+    ) -> int:
+        """Inserts an operator; returns the tensor that it writes."""
+        tensor = self.add_tensor(subgraph, name, shape, type_name)
+        new = self.operator(operator, inputs, [tensor], **options)
+        subgraph.operators.insert(position, new)
+        return tensor
 
     def require_version(self, operator, version: int) -> None:
         """Raises the version of an operator, if it is lower."""
@@ -193,9 +195,8 @@ class FlatModel:
 
     def release(self, subgraph, tensor: int) -> None:
         """Drops the value of a constant that nothing reads any more."""
-        if tensor not in subgraph.outputs and not self.consumers(
-            subgraph, tensor
-        ):
+        is_read = tensor in subgraph.outputs or self.consumers(subgraph, tensor)
+        if not is_read:
             subgraph.tensors[tensor].buffer = 0
 
     def drop_inner_names(self) -> None:
@@ -205,12 +206,11 @@ class FlatModel:
         and outputs keep their names.
         """
         main = self.subgraphs[0]
-        known = {*main.inputs.tolist(), *main.outputs.tolist()}
+        used = [main.tensors[i] for i in (*main.inputs, *main.outputs)]
+        kept = set(map(id, used))
         for subgraph in self.subgraphs:
-            for index, tensor in enumerate(subgraph.tensors):
-                if subgraph is main and index in known:
-                    continue
-                if not self.is_constant(tensor):
+            for tensor in subgraph.tensors:
+                if not self.is_constant(tensor) and id(tensor) not in kept:
                     tensor.name = None
 
     def _operator_code(self, name, version):
@@ -238,44 +238,6 @@ class FlatModel:
                 buffer.data = None
 
 
-# The class of the options of each operator that transformations add.
-OPTIONS = {
-    "ADD": "AddOptions",
-    "BATCH_MATMUL": "BatchMatMulOptions",
-    "CONCATENATION": "ConcatenationOptions",
-    "DEQUANTIZE": "DequantizeOptions",
-    "FILL": "FillOptions",
-    "FULLY_CONNECTED": "FullyConnectedOptions",
-    "GATHER": "GatherOptions",
-    "GREATER_EQUAL": "GreaterEqualOptions",
-    "MUL": "MulOptions",
-    "PAD": "PadOptions",
-    "RESHAPE": "ReshapeOptions",
-    "SELECT_V2": "SelectV2Options",
-    "STRIDED_SLICE": "StridedSliceOptions",
-    "SUB": "SubOptions",
-    "TILE": "TileOptions",
-    "TRANSPOSE": "TransposeOptions",
-}
-
-
-def read_content(path) -> bytes:
-    """The bytes of a file, given its path or the bytes themselves."""
-    if isinstance(path, (bytes, bytearray, memoryview)):
-        return bytes(path)
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(
-            "Expected the path of a .tflite file, or its bytes. "
-            f"Received: {path!r} of type {type(path).__name__}"
-        )
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"It is a directory. Received: '{path}'")
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no such file. Received: '{path}'")
-    return path.read_bytes()
-
-
 def name_of(part) -> str:
     name = part.name or b""
     return name.decode(errors="replace") if isinstance(name, bytes) else name
@@ -285,8 +247,8 @@ def inputs_of(operator) -> list:
     return operator.inputs.tolist()
 
 
-def _tensor_map(name, index):
-    entry = schema.TensorMapT()
-    entry.name = name
-    entry.tensorIndex = index
-    return entry
+def _tensor_maps(names, indices):
+    entries = [schema.TensorMapT() for _ in names]
+    for entry, name, index in zip(entries, names, indices.tolist()):
+        entry.name, entry.tensorIndex = name, index
+    return entries

@@ -7,17 +7,6 @@ try:
 except ImportError:
     from tensorflow.lite.python import schema_py_generated as schema
 
-__all__ = [
-    "LOW_BIT_TYPES",
-    "NUMPY_TYPES",
-    "OPERATORS",
-    "TYPES",
-    "pack_low_bits",
-    "schema",
-    "shape_of",
-    "unpack_low_bits",
-]
-
 
 def _names(enumeration):
     return {
@@ -30,21 +19,18 @@ def _names(enumeration):
 OPERATORS = _names(schema.BuiltinOperator)
 TYPES = _names(schema.TensorType)
 NUMPY_TYPES = {
-    "FLOAT32": np.dtype("<f4"),
-    "FLOAT16": np.dtype("<f2"),
-    "FLOAT64": np.dtype("<f8"),
-    "INT8": np.dtype("i1"),
-    "UINT8": np.dtype("u1"),
-    "INT16": np.dtype("<i2"),
-    "UINT16": np.dtype("<u2"),
-    "INT32": np.dtype("<i4"),
-    "UINT32": np.dtype("<u4"),
-    "INT64": np.dtype("<i8"),
-    "UINT64": np.dtype("<u8"),
-    "BOOL": np.dtype("?"),
+    name: np.dtype(name.lower()).newbyteorder("<")
+    for name in (
+        *("FLOAT16", "FLOAT32", "FLOAT64", "BOOL", "INT8", "INT16", "INT32"),
+        *("INT64", "UINT8", "UINT16", "UINT32", "UINT64"),
+    )
 }
 # Bits per element; several elements share a byte.
 LOW_BIT_TYPES = {"INT4": 4, "INT2": 2}
+BITS = {
+    **{name: 8 * dtype.itemsize for name, dtype in NUMPY_TYPES.items()},
+    **LOW_BIT_TYPES,
+}
 
 
 def shape_of(tensor) -> tuple:

@@ -5,8 +5,6 @@ import numpy as np
 
 from tflite_export.flatbuffer.schema import schema
 
-__all__ = ["quantization", "serialize"]
-
 ALIGNMENT = 16
 # A scale must be positive. With this one, any product is practically zero.
 SMALLEST_SCALE = np.float32(1e-30)

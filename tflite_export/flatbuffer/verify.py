@@ -1,36 +1,38 @@
-"""Checks the bounds of a TFLite flatbuffer before anything follows its offsets.
+"""Checks a TFLite flatbuffer before anything follows its offsets and numbers.
 
 Neither the generated Python classes nor the interpreter check them. An offset
 that points nowhere leads to an obscure exception, to a very long loop, or to a
 crash of the process.
 """
 
+import math
 import struct
 
-from tflite_export.errors import InvalidModelError
+import numpy as np
 
-__all__ = ["verify"]
+from tflite_export.errors import InvalidModelError
+from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
 
 # The fields of each table, by number: the name of a table, a list with one name
-# for a vector of tables, the size of an element for a vector of numbers, or
-# "string". Other fields are numbers inside the table. Of `ANY` nothing is known
+# for a vector of tables, the size of an element for a vector of numbers or a
+# string. Other fields are numbers inside the table. Of `ANY` nothing is known
 # except that its parts must be inside the file.
-ANY = "Any"
+ANY, STRING = "Any", 1
 TABLES = {
     "Model": {
         1: ["OperatorCode"],
         2: ["SubGraph"],
-        3: "string",
+        3: STRING,
         4: ["Buffer"],
         5: 4,
         6: ["Metadata"],
         7: ["SignatureDef"],
     },
-    "OperatorCode": {1: "string"},
-    "SubGraph": {0: ["Tensor"], 1: 4, 2: 4, 3: ["Operator"], 4: "string"},
+    "OperatorCode": {1: STRING},
+    "SubGraph": {0: ["Tensor"], 1: 4, 2: 4, 3: ["Operator"], 4: STRING},
     "Tensor": {
         0: 4,
-        3: "string",
+        3: STRING,
         4: "Quantization",
         6: "Sparsity",
         7: 4,
@@ -40,13 +42,14 @@ TABLES = {
     "Sparsity": {0: 4, 1: 4, 2: [ANY]},
     "Operator": {1: 4, 2: 4, 4: ANY, 5: 1, 7: 1, 8: 4, 12: ANY},
     "Buffer": {0: 1},
-    "Metadata": {0: "string"},
-    "SignatureDef": {0: ["TensorMap"], 1: ["TensorMap"], 2: "string"},
-    "TensorMap": {0: "string"},
+    "Metadata": {0: STRING},
+    "SignatureDef": {0: ["TensorMap"], 1: ["TensorMap"], 2: STRING},
+    "TensorMap": {0: STRING},
     ANY: {},
 }
 # More than any model has. Tables that share parts could be counted for ever.
 MAX_TABLES = 2_000_000
+MOST_ELEMENTS = 1 << 48
 
 
 def verify(content: bytes) -> None:
@@ -86,9 +89,7 @@ class _Verifier:
                 self._field(kind, start + offset, f"{place}, {name}.{field}")
 
     def _field(self, kind, position, place):
-        if kind == "string":
-            self._vector(1, position, place)
-        elif isinstance(kind, str):
+        if isinstance(kind, str):
             self.table(kind, position, place)
         elif isinstance(kind, int):
             self._vector(kind, position, place)
@@ -118,4 +119,79 @@ class _Verifier:
         raise InvalidModelError(
             f"Damaged TFLite model: {problem}, in {place}. "
             f"Received: a file of {len(self.content)} bytes"
+        )
+
+
+def check_references(model) -> None:
+    """Raises InvalidModelError if a number refers to no part of the model.
+
+    Absent lists become empty ones.
+    """
+    model.operatorCodes = model.operatorCodes or []
+    model.buffers = model.buffers or []
+    if not model.subgraphs or not model.buffers:
+        raise InvalidModelError(
+            "Damaged TFLite model: it has no subgraph or no buffer."
+        )
+    for entry in model.metadata or []:
+        _check_index("metadata buffer", entry.buffer, model.buffers)
+    for signature in model.signatureDefs or []:
+        signature.inputs = signature.inputs or []
+        signature.outputs = signature.outputs or []
+        _check_index("subgraph", signature.subgraphIndex, model.subgraphs)
+        tensors = model.subgraphs[signature.subgraphIndex].tensors or []
+        for part in [*signature.inputs, *signature.outputs]:
+            _check_index("tensor", part.tensorIndex, tensors)
+    for subgraph in model.subgraphs:
+        subgraph.tensors = subgraph.tensors or []
+        subgraph.operators = subgraph.operators or []
+        subgraph.inputs = _indices(subgraph.inputs)
+        subgraph.outputs = _indices(subgraph.outputs)
+        for tensor in subgraph.tensors:
+            _check_tensor(model, tensor)
+        for operator in subgraph.operators:
+            operator.inputs = _indices(operator.inputs)
+            operator.outputs = _indices(operator.outputs)
+            code = operator.opcodeIndex
+            _check_index("operator code", code, model.operatorCodes)
+        used = [subgraph.inputs, subgraph.outputs]
+        for operator in subgraph.operators:
+            used += [operator.inputs, operator.outputs]
+        for index in np.concatenate(used).tolist():
+            if index != -1:  # an optional input that is absent
+                _check_index("tensor", index, subgraph.tensors)
+
+
+def _check_tensor(model, tensor):
+    _check_index("buffer", tensor.buffer, model.buffers)
+    if tensor.type not in TYPES:
+        raise InvalidModelError(
+            "Damaged TFLite model: a tensor has an unknown type. "
+            f"Received: type {tensor.type}"
+        )
+    shape, name = shape_of(tensor), TYPES[tensor.type]
+    if math.prod(max(n, 1) for n in shape) > MOST_ELEMENTS:
+        raise InvalidModelError(
+            "Damaged TFLite model: a tensor is larger than any memory. "
+            f"Received: shape {shape}"
+        )
+    data = model.buffers[tensor.buffer].data
+    size = 0 if data is None else len(data)
+    bits, count = BITS.get(name), math.prod(max(n, 0) for n in shape)
+    if size and bits and size != -(-count * bits // 8):
+        raise InvalidModelError(
+            "Damaged TFLite model: a tensor and its data differ in size. "
+            f"Received: {name} of shape {shape} with {size} bytes"
+        )
+
+
+def _indices(values):
+    return np.array([] if values is None else values, np.int32).reshape(-1)
+
+
+def _check_index(what, index, parts):
+    if not 0 <= index < len(parts):
+        raise InvalidModelError(
+            f"Damaged TFLite model: it refers to {what} {index}, but there are "
+            f"only {len(parts)}."
         )

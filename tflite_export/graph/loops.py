@@ -11,16 +11,9 @@ import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel
 
-__all__ = ["loop_of", "pass_into_loop"]
-
 
 def loop_of(model: FlatModel, body: int):
-    """The WHILE of the main subgraph with this body, or `None`.
-
-    Args:
-        model: The model.
-        body: The number of a subgraph.
-    """
+    """The WHILE of the main subgraph with this body, or `None`."""
     loops = [
         operator
         for operator in model.subgraphs[0].operators
@@ -33,33 +26,21 @@ def loop_of(model: FlatModel, body: int):
 def pass_into_loop(model: FlatModel, loop, tensor: int) -> int:
     """Gives a loop one more variable, which keeps its value.
 
-    Args:
-        model: The model to change.
-        loop: A WHILE of the main subgraph.
-        tensor: The tensor of the main subgraph with the value.
-
-    Returns:
-        The number of the variable in the body of the loop.
+    The value is a tensor of the main subgraph. Returns the variable's number in
+    the body of the loop.
     """
     main = model.subgraphs[0]
     body = model.subgraphs[loop.builtinOptions.bodySubgraphIndex]
     condition = model.subgraphs[loop.builtinOptions.condSubgraphIndex]
     template = main.tensors[tensor]
-    inside = _add_like(body, template)
-    body.inputs = _appended(body.inputs, inside)
-    body.outputs = _appended(body.outputs, inside)
-    condition.inputs = _appended(
-        condition.inputs, _add_like(condition, template)
+    inside, tested, after = (
+        np.int32(len(subgraph.tensors)) for subgraph in (body, condition, main)
     )
-    loop.inputs = _appended(loop.inputs, tensor)
-    loop.outputs = _appended(loop.outputs, _add_like(main, template))
-    return inside
-
-
-def _add_like(subgraph, template):
-    subgraph.tensors.append(copy.copy(template))
-    return len(subgraph.tensors) - 1
-
-
-def _appended(indices, index):
-    return np.append(indices, np.int32(index))
+    for subgraph in (body, condition, main):
+        subgraph.tensors.append(copy.copy(template))
+    body.inputs = np.append(body.inputs, inside)
+    body.outputs = np.append(body.outputs, inside)
+    condition.inputs = np.append(condition.inputs, tested)
+    loop.inputs = np.append(loop.inputs, np.int32(tensor))
+    loop.outputs = np.append(loop.outputs, after)
+    return int(inside)

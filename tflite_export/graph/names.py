@@ -7,8 +7,6 @@ path can be read again.
 
 import re
 
-__all__ = ["layers_in", "scope_of", "unique_names"]
-
 # A scope, after which TensorFlow may have put a number.
 SCOPE = re.compile(r"([^/;]+)\.(?:_\d+)?(?=[/;]|$)")
 

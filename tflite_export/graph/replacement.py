@@ -1,28 +1,20 @@
-"""Several operators in the place of one."""
+"""Several operators in the place of a convolution or a dense layer."""
 
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
-from tflite_export.flatbuffer.schema import shape_of
-
-__all__ = ["Replacement"]
+from tflite_export.flatbuffer.schema import schema, shape_of
 
 
 class Replacement:
-    """Collects the operators that replace a convolution or a dense layer.
+    """Writes the operators that replace a convolution or a dense layer.
 
     Shapes are written for the batch size that the file has. The operators work
     for any other batch size too.
-
-    Args:
-        model: The model to change.
-        subgraph: Where the operator is.
-        operator: The operator to replace, with data, weights and a bias.
     """
 
     def __init__(self, model: FlatModel, subgraph, operator):
         self.model, self.subgraph, self.operator = model, subgraph, operator
-        self.operators = []
         # The runtime refuses a convolution without a bias; a dense layer may
         # have none.
         self.data, self.weights, *bias = inputs_of(operator)
@@ -33,29 +25,60 @@ class Replacement:
     def shape(self, tensor: int) -> tuple:
         return shape_of(self.subgraph.tensors[tensor])
 
+    # The geometry of a convolution along its rows (axis 0) or columns (axis 1).
+
+    def steps(self, axis: int) -> tuple[int, int]:
+        """Stride and dilation."""
+        options = self.operator.builtinOptions
+        if axis == 0:
+            return options.strideH, options.dilationHFactor
+        return options.strideW, options.dilationWFactor
+
+    def missing(self, axis: int) -> int:
+        """How many more inputs the outputs need than there are.
+
+        The number is negative if the convolution skips some of the inputs.
+        """
+        size, taps, output = (
+            self.shape(tensor)[1 + axis]
+            for tensor in (self.data, self.weights, self.output)
+        )
+        stride, dilation = self.steps(axis)
+        return (output - 1) * stride + (taps - 1) * dilation + 1 - size
+
+    def padding(self, axis: int) -> tuple[int, int]:
+        """How many zeros come before and after the data."""
+        is_same = self.operator.builtinOptions.padding == schema.Padding.SAME
+        total = max(self.missing(axis), 0) if is_same else 0
+        return total // 2, total - total // 2
+
+    def taps(self, data: int, axis: int) -> int:
+        """What each tap of the kernel multiplies, side by side as channels."""
+        stride, dilation = self.steps(axis)
+        count = self.shape(self.weights)[1 + axis]
+        span = (self.shape(self.output)[1 + axis] - 1) * stride + 1
+        parts = [
+            self.slice(data, {1 + axis: range(first, first + span, stride)})
+            for first in range(0, count * dilation, dilation)
+        ]
+        return self.concatenate(parts, 3)
+
+    # Operators.
+
     def constant(self, value) -> int:
         return self.model.small_constant(self.subgraph, value)
 
     def add(self, name, inputs, shape, *integers, **options) -> int:
-        """Adds an operator; returns the tensor that it writes.
+        """Adds an operator in front of the old one; returns its output.
 
-        Args:
-            name: The name of the operator.
-            inputs: A list of tensors.
-            shape: The shape of the result.
-            *integers: More inputs, as integer constants.
-            **options: The options of the operator.
+        `integers` are more inputs, as integer constants.
         """
-        inputs = inputs + [
-            self.constant(np.array(value, np.int32)) for value in integers
-        ]
-        tensor = self.model.add_tensor(
-            self.subgraph, f"product/{name.lower()}", shape, "FLOAT32"
+        more = [self.constant(np.array(value, np.int32)) for value in integers]
+        place = self.subgraph, self.subgraph.operators.index(self.operator)
+        output = f"product/{name.lower()}", shape
+        return self.model.insert(
+            *place, name, inputs + more, *output, **options
         )
-        self.operators.append(
-            self.model.operator(name, inputs, [tensor], **options)
-        )
-        return tensor
 
     def reshape(self, tensor, shape, axis=0) -> int:
         """Reshapes; the length of `axis` depends on the batch size."""
@@ -74,8 +97,7 @@ class Replacement:
     def slice(self, data, ranges: dict[int, range], batch_axis=0) -> int:
         """A part of a tensor with four axes: a range for each axis given."""
         shape = list(self.shape(data))
-        begin, end = np.zeros(4, np.int32), np.array(shape, np.int32)
-        strides = np.ones(4, np.int32)
+        begin, end, strides = [0] * 4, list(shape), [1] * 4
         for axis, chosen in ranges.items():
             begin[axis], end[axis] = chosen[0], chosen[-1] + 1
             strides[axis] = chosen.step
@@ -83,16 +105,9 @@ class Replacement:
         if tuple(shape) == self.shape(data):
             return data
         # The masks keep the whole batch, whatever its size.
-        return self.add(
-            "STRIDED_SLICE",
-            [data],
-            tuple(shape),
-            begin,
-            end,
-            strides,
-            beginMask=1 << batch_axis,
-            endMask=1 << batch_axis,
-        )
+        masks = dict.fromkeys(("beginMask", "endMask"), 1 << batch_axis)
+        parts = begin, end, strides
+        return self.add("STRIDED_SLICE", [data], tuple(shape), *parts, **masks)
 
     def concatenate(self, parts, axis) -> int:
         """Joins parts along an axis."""
@@ -103,18 +118,39 @@ class Replacement:
         return self.add("CONCATENATION", parts, tuple(shape), axis=axis)
 
     def finish(self, tensor) -> None:
-        """Adds the bias and puts the operators in place of the old one."""
-        options = self.operator.builtinOptions
+        """Replaces the old operator by one that adds the bias."""
+        activation = self.operator.builtinOptions.fusedActivationFunction
         if self.bias < 0:
             self.bias = self.constant(np.zeros(1, np.float32))
         last = self.model.operator(
             "ADD",
             [tensor, self.bias],
             [self.output],
-            fusedActivationFunction=options.fusedActivationFunction,
+            fusedActivationFunction=activation,
         )
         position = self.subgraph.operators.index(self.operator)
-        self.subgraph.operators[position : position + 1] = [
-            *self.operators,
-            last,
-        ]
+        self.subgraph.operators[position] = last
+
+
+def has_fixed_size(subgraph, operator) -> bool:
+    """Whether all sizes of the data but the batch size are known."""
+    tensor = subgraph.tensors[inputs_of(operator)[0]]
+    sizes = tensor.shapeSignature
+    return min((shape_of(tensor) if sizes is None else sizes)[1:]) > 0
+
+
+def is_grouped(model: FlatModel, subgraph, operator) -> bool:
+    """Whether the channels of a CONV_2D are convolved in groups."""
+    if model.operator_name(operator) != "CONV_2D":
+        return False
+    data, weights = (subgraph.tensors[i] for i in inputs_of(operator)[:2])
+    return shape_of(data)[-1] != shape_of(weights)[-1]
+
+
+def can_be_matmul(model: FlatModel, subgraph, operator) -> bool:
+    """Whether it is a CONV_2D of a known size with one group."""
+    return (
+        model.operator_name(operator) == "CONV_2D"
+        and has_fixed_size(subgraph, operator)
+        and not is_grouped(model, subgraph, operator)
+    )

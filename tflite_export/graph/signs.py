@@ -3,10 +3,8 @@
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
-from tflite_export.graph.convolution import has_fixed_size, is_grouped
-from tflite_export.graph.weights import WEIGHTED_OPERATORS, data_input
-
-__all__ = ["can_encode", "comes_from_sign", "reaches_sign", "sign_argument"]
+from tflite_export.graph.replacement import has_fixed_size, is_grouped
+from tflite_export.graph.weights import WEIGHTED_OPERATORS
 
 # Operators that move their inputs to other places, or pad them with zeros.
 MOVES = (
@@ -32,10 +30,9 @@ def sign_argument(model: FlatModel, subgraph, tensor: int) -> int | None:
     condition, one, other = inputs_of(select)
     equal = model.producer(subgraph, condition)
     sign = model.producer(subgraph, other)
-    if equal is None or model.operator_name(equal) != "EQUAL":
-        return None
-    if sign is None or model.operator_name(sign) != "SIGN":
-        return None
+    for operator, name in ((equal, "EQUAL"), (sign, "SIGN")):
+        if operator is None or model.operator_name(operator) != name:
+            return None
     x, zero = inputs_of(equal)
     for index, expected in ((zero, 0), (one, 1)):
         value = model.constant(subgraph.tensors[index])
@@ -62,9 +59,9 @@ def reaches_sign(model: FlatModel, subgraph, tensor: int) -> bool:
     while open_:
         for operator in model.consumers(subgraph, open_.pop()):
             name = model.operator_name(operator)
-            if name == "SIGN" or (
-                name == "WHILE" and _takes_signs(model, operator)
-            ):
+            if name == "WHILE" and _takes_signs(model, operator):
+                name = "SIGN"
+            if name == "SIGN":
                 return True
             if name not in WEIGHTED_OPERATORS and id(operator) not in seen:
                 seen.add(id(operator))
@@ -83,7 +80,7 @@ def can_encode(model: FlatModel, subgraph, operator) -> bool:
     The data must be signs, and the sums over the weights must be known.
     """
     name = model.operator_name(operator)
-    data = inputs_of(operator)[data_input(name)]
+    data = inputs_of(operator)[WEIGHTED_OPERATORS[name].data]
     if sign_argument(model, subgraph, data) is None:
         return False
     if name == "FULLY_CONNECTED":

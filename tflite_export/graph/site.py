@@ -6,20 +6,14 @@ from collections.abc import Callable
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.formats import Format, Storage
-from tflite_export.graph.convolution import is_grouped
-from tflite_export.graph.signs import (
-    can_encode,
-    comes_from_sign,
-    reaches_sign,
-)
-from tflite_export.graph.unpacker import Unpacker
+from tflite_export.graph.packed_bits import Unpacker
+from tflite_export.graph.replacement import is_grouped
+from tflite_export.graph.signs import can_encode, comes_from_sign, reaches_sign
 from tflite_export.graph.weights import (
+    WEIGHTED_OPERATORS,
     BinaryConstant,
-    data_input,
-    weighted_users,
+    weight_uses,
 )
-
-__all__ = ["Site"]
 
 # Operators whose int8 kernel takes weights that other operators compute.
 UNPACKED_INT8 = ("FULLY_CONNECTED", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
@@ -32,7 +26,7 @@ class Site:
     """A binary weight, the operators that use it, and the format to write.
 
     The plan asks each transformation whether it applies to the site; its
-    answer depends on the model as it was found. Running the plan changes the
+    answer depends on the model as it was found. Running the steps changes the
     model, and the attributes from `stored` on record what became of the weight.
 
     Attributes:
@@ -42,6 +36,8 @@ class Site:
         unpacker: Writes the operators that unpack weights. All sites of a
             model share it.
         users: The operators whose weight it is.
+        steps: The transformations to run, in order. None: it stays float32.
+        note: Why the arithmetic is not the usual one of the format, or empty.
         stored: The weight in the form that the file gets: its axes may be in
             another order, its scales others.
         place: The subgraph and the number of the tensor with the signs.
@@ -54,16 +50,18 @@ class Site:
     format: Format
     unpacker: Unpacker
     users: list = dataclasses.field(init=False)
+    steps: list = dataclasses.field(init=False, default_factory=list)
+    note: str = dataclasses.field(init=False, default="")
     stored: BinaryConstant = dataclasses.field(init=False)
     place: tuple = dataclasses.field(init=False)
     storage: Storage = Storage.FLOAT32
     int8: bool = False
 
     def __post_init__(self):
-        constant = self.constant
-        self.users = weighted_users(self.model, self.subgraph, constant.tensor)
-        self.stored = constant
-        self.place = constant.subgraph, constant.tensor
+        self.stored = self.constant
+        self.place = self.constant.subgraph, self.constant.tensor
+        uses = weight_uses(self.model)
+        self.users = [user for place, user in uses if place == self.place]
 
     @property
     def subgraph(self):
@@ -81,9 +79,9 @@ class Site:
         """Why the users cannot compute in int8; empty if they can."""
         if self.format.is_exact:
             return "the format computes in float32"
-        names = {self.model.operator_name(user) for user in self.users}
         kernels = UNPACKED_INT8 if self.format.is_packed else CONSTANT_INT8
-        if not names <= set(kernels):
+        names = map(self.model.operator_name, self.users)
+        if not set(kernels).issuperset(names):
             return "no int8 kernel for these weights"
         if any(is_grouped(self.model, self.subgraph, u) for u in self.users):
             return "no int8 kernel for groups"
@@ -118,8 +116,8 @@ class Site:
     def _sign_inputs(self):
         found = []
         for user in self.users:
-            position = data_input(self.model.operator_name(user))
-            data = inputs_of(user)[position]
+            name = self.model.operator_name(user)
+            data = inputs_of(user)[WEIGHTED_OPERATORS[name].data]
             found.append(comes_from_sign(self.model, self.subgraph, data))
         return found
 

@@ -7,15 +7,6 @@ import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 
-__all__ = [
-    "WEIGHTED_OPERATORS",
-    "BinaryConstant",
-    "Kernel",
-    "data_input",
-    "weight_uses",
-    "weighted_users",
-]
-
 
 @dataclasses.dataclass(frozen=True)
 class WeightedOperator:
@@ -109,11 +100,6 @@ class BinaryConstant:
         )
 
 
-def data_input(name: str) -> int:
-    """Which input of a weighted operator is the data."""
-    return WEIGHTED_OPERATORS[name].data
-
-
 def weight_uses(model: FlatModel) -> Iterator[tuple]:
     """Yields each use of weights: (subgraph, tensor), and the operator.
 
@@ -128,13 +114,3 @@ def weight_uses(model: FlatModel) -> Iterator[tuple]:
                 and inputs[WEIGHTS_INPUT] >= 0
             ):
                 yield (number, inputs[WEIGHTS_INPUT]), operator
-
-
-def weighted_users(model: FlatModel, subgraph, tensor: int) -> list:
-    """The operators whose weights a tensor is."""
-    return [
-        operator
-        for operator in model.consumers(subgraph, tensor)
-        if model.operator_name(operator) in WEIGHTED_OPERATORS
-        and inputs_of(operator)[WEIGHTS_INPUT] == tensor
-    ]

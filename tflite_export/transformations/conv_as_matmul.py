@@ -9,12 +9,9 @@ side, tap by tap, and multiplied.
 import dataclasses
 import math
 
-from tflite_export.graph.convolution import can_be_matmul, padding, places
-from tflite_export.graph.replacement import Replacement
+from tflite_export.graph.replacement import Replacement, can_be_matmul
 from tflite_export.graph.site import Site
 from tflite_export.transformations import conv_as_winograd, sign_inputs
-
-__all__ = ["apply", "can_apply"]
 
 
 def can_apply(site: Site) -> bool:
@@ -34,15 +31,18 @@ def apply(site: Site) -> None:
     matrix = weight.signs.reshape(len(weight.signs), -1)
     site.stored = dataclasses.replace(weight, signs=matrix, to_keras=(1, 0))
     for user in site.users:
-        _replace(site.model, site.subgraph, user)
+        _replace(Replacement(site.model, site.subgraph, user))
 
 
-def _replace(model, subgraph, operator):
-    new = Replacement(model, subgraph, operator)
-    kernel = new.shape(new.weights)
+def _replace(new):
     _, height, width, channels = new.shape(new.output)
-    taps, size = math.prod(kernel[1:]), new.batch * height * width
-    patches = _patches(new, kernel[1:3], (height, width))
+    size, taps = (
+        new.batch * height * width,
+        math.prod(new.shape(new.weights)[1:]),
+    )
+    data = new.pad(new.data, new.padding(0), new.padding(1))
+    # Columns first: then each row of the result is used several times.
+    patches = new.taps(new.taps(data, axis=1), axis=0)
     matrix = new.reshape(patches, (size, taps))
     # The runtime copies the second matrix at each inference: the smaller one.
     if height * width < channels:
@@ -55,23 +55,3 @@ def _replace(model, subgraph, operator):
             "BATCH_MATMUL", [matrix, new.weights], (size, channels), adjY=True
         )
     new.finish(new.reshape(product, (new.batch, height, width, channels)))
-
-
-def _patches(new, kernel, output):
-    """The inputs of each output: [batch, height, width, taps · inputs]."""
-    size = new.shape(new.data)[1:3]
-    zeros = [
-        padding(new.operator, axis, size[axis], kernel[axis], output[axis])
-        for axis in (0, 1)
-    ]
-    data = new.pad(new.data, *zeros)
-    # Columns first: then each row of the result is used several times.
-    for axis in (1, 0):
-        parts = [
-            new.slice(
-                data, {1 + axis: places(new.operator, axis, tap, output[axis])}
-            )
-            for tap in range(kernel[axis])
-        ]
-        data = new.concatenate(parts, 3)
-    return data

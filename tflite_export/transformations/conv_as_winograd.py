@@ -23,18 +23,10 @@ import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import Storage
-from tflite_export.graph.convolution import (
-    can_be_matmul,
-    padding,
-    places,
-    steps,
-)
-from tflite_export.graph.replacement import Replacement
+from tflite_export.graph.packed_bits import Digits
+from tflite_export.graph.replacement import Replacement, can_be_matmul
 from tflite_export.graph.site import Site
-from tflite_export.graph.unpacker import Digits
 from tflite_export.transformations import sign_inputs
-
-__all__ = ["INPUTS", "SUMS", "WEIGHTS", "apply", "can_apply"]
 
 KERNEL_WIDTH, OUTPUTS = 3, 4
 WEIGHTS = np.array(  # G
@@ -96,7 +88,8 @@ def apply(site: Site) -> None:
     site.subgraph.tensors[weight.tensor].buffer = 0
     scales = None if weight.is_uniform else weight.scales
     for user in site.users:
-        _replace(site.model, site.subgraph, user, weights, scales)
+        new = Replacement(site.model, site.subgraph, user)
+        _replace(new, weights, scales)
     site.place = 0, bits
     site.storage = Storage.BITS
 
@@ -109,7 +102,7 @@ def _can_be_winograd(model: FlatModel, subgraph, operator):
     width = new.shape(new.output)[2]
     return (
         columns == KERNEL_WIDTH
-        and steps(operator, 1) == (1, 1)
+        and new.steps(1) == (1, 1)
         and inputs >= FEWEST_INPUTS
         and width >= 0.75 * OUTPUTS * _tiles(width)
     )
@@ -139,23 +132,16 @@ def _tiles(width):
     return -(-width // OUTPUTS)
 
 
-def _replace(model, subgraph, operator, weights, scales):
-    """Replaces a convolution.
+def _replace(new, weights, scales):
+    """Replaces a convolution, given the tensor of G g.
 
-    Args:
-        model: The model to change.
-        subgraph: The subgraph of the convolution.
-        operator: The convolution.
-        weights: The tensor of G g.
-        scales: The scales to multiply the channels by, or `None`.
+    The channels are multiplied by the scales, unless these are `None`.
     """
-    new = Replacement(model, subgraph, operator)
     _, height, width, channels = new.shape(new.output)
     tiles = _tiles(width)
     size, taps = new.batch * height * tiles, new.shape(weights)[-1]
-    matrices = new.reshape(
-        _patches(new, height, tiles), (PLACES, size, taps), axis=1
-    )
+    patches = _patches(new, tiles)
+    matrices = new.reshape(patches, (PLACES, size, taps), axis=1)
     # The runtime copies the second matrix at each inference: the smaller one.
     weights_first = height * tiles < channels
     pair, shape = [matrices, weights], (size, channels)
@@ -164,12 +150,8 @@ def _replace(model, subgraph, operator, weights, scales):
     product = new.add("BATCH_MATMUL", pair, (PLACES, *shape), adjY=True)
     result = _multiply(new, SUMS, product, size * channels)
     result = new.reshape(result, (OUTPUTS, *shape), axis=1 + weights_first)
-    result = new.add(
-        "TRANSPOSE",
-        [result],
-        (size, OUTPUTS, channels),
-        [2, 0, 1] if weights_first else [1, 0, 2],
-    )
+    order = [2, 0, 1] if weights_first else [1, 0, 2]
+    result = new.add("TRANSPOSE", [result], (size, OUTPUTS, channels), order)
     shape = (new.batch, height, OUTPUTS * tiles, channels)
     result = new.slice(new.reshape(result, shape), {2: range(width)})
     if scales is not None:
@@ -178,43 +160,28 @@ def _replace(model, subgraph, operator, weights, scales):
     new.finish(result)
 
 
-def _patches(new, height, tiles):
+def _patches(new, tiles):
     """Bᵀ d: [places · batch, height, tiles, rows · inputs]."""
-    kernel = new.shape(new.weights)[1]
-    _, rows, columns, inputs = new.shape(new.data)
-    width = new.shape(new.output)[2]
-    above_below = padding(new.operator, 0, rows, kernel, height)
-    left, _ = padding(new.operator, 1, columns, KERNEL_WIDTH, width)
+    _, _, columns, inputs = new.shape(new.data)
+    left, _ = new.padding(1)
     # One tile more, because the last two inputs of a tile are the first two of
     # the next.
     right = OUTPUTS * (tiles + 1) - columns - left
-    data = new.pad(new.data, above_below, (left, right))
+    data = new.pad(new.data, new.padding(0), (left, right))
     rows = new.shape(data)[1]
     size = new.batch * rows
     data = new.reshape(data, (size, tiles + 1, OUTPUTS, inputs))
-    data = new.add(
-        "TRANSPOSE",
-        [data],
-        (OUTPUTS, size, tiles + 1, inputs),
-        [2, 0, 1, 3],
-    )
+    shape = (OUTPUTS, size, tiles + 1, inputs)
+    data = new.add("TRANSPOSE", [data], shape, [2, 0, 1, 3])
     following = {0: range(PLACES - OUTPUTS), 2: range(1, tiles + 1)}
-    tile = new.concatenate(
-        [
-            new.slice(data, {2: range(tiles)}, batch_axis=1),
-            new.slice(data, following, batch_axis=1),
-        ],
-        0,
-    )
+    parts = [
+        new.slice(data, ranges, batch_axis=1)
+        for ranges in ({2: range(tiles)}, following)
+    ]
+    tile = new.concatenate(parts, 0)
     data = _multiply(new, INPUTS, tile, size * tiles * inputs)
     data = new.reshape(data, (PLACES * new.batch, rows, tiles, inputs))
-    return new.concatenate(
-        [
-            new.slice(data, {1: places(new.operator, 0, tap, height)})
-            for tap in range(kernel)
-        ],
-        3,
-    )
+    return new.taps(data, axis=0)
 
 
 def _multiply(new, matrix, data, size):

@@ -8,12 +8,9 @@ it can multiply any two float matrices.
 import math
 
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.graph.convolution import has_fixed_size
-from tflite_export.graph.replacement import Replacement
+from tflite_export.graph.replacement import Replacement, has_fixed_size
 from tflite_export.graph.site import Site
 from tflite_export.transformations import sign_inputs
-
-__all__ = ["apply", "can_apply"]
 
 # From how many rows on the product is faster than the runtime's own operator,
 # in int8 and in float. Measured with 128 to 2048 inputs.
@@ -33,7 +30,7 @@ def can_apply(site: Site) -> bool:
 def apply(site: Site) -> None:
     """Replaces the dense layers by products."""
     for user in site.users:
-        _replace(site.model, site.subgraph, user)
+        _replace(Replacement(site.model, site.subgraph, user))
 
 
 def _has_rows(model: FlatModel, subgraph, operator, fewest):
@@ -43,8 +40,7 @@ def _has_rows(model: FlatModel, subgraph, operator, fewest):
     return has_fixed_size(subgraph, operator) and rows >= fewest
 
 
-def _replace(model, subgraph, operator):
-    new = Replacement(model, subgraph, operator)
+def _replace(new):
     rows, inputs = _sizes(new)
     output = new.shape(new.output)
     matrix = new.reshape(new.data, (rows, inputs))

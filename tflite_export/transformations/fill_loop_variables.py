@@ -8,8 +8,6 @@ import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 
-__all__ = ["apply", "can_apply"]
-
 # Smaller ones would not take fewer bytes.
 LEAST_BYTES = 1024
 
@@ -24,9 +22,19 @@ def can_apply(model: FlatModel, subgraph, operator) -> bool:
 
 def apply(model: FlatModel, subgraph, operator) -> None:
     """Lets FILL write the initial values."""
-    for position, tensor in enumerate(inputs_of(operator)):
-        if _is_one_number(model, subgraph, tensor):
-            _fill(model, subgraph, operator, position, tensor)
+    for number, tensor in enumerate(inputs_of(operator)):
+        if not _is_one_number(model, subgraph, tensor):
+            continue
+        value = model.constant(subgraph.tensors[tensor])
+        inputs = [
+            model.small_constant(subgraph, part)
+            for part in (np.array(value.shape, np.int32), value.flat[0])
+        ]
+        position = subgraph.operators.index(operator)
+        operator.inputs[number] = model.insert(
+            subgraph, position, "FILL", inputs, "filled", value.shape
+        )
+        model.release(subgraph, tensor)
 
 
 def _is_one_number(model, subgraph, tensor):
@@ -37,16 +45,3 @@ def _is_one_number(model, subgraph, tensor):
         and value.nbytes >= LEAST_BYTES
         and bool(np.all(value == value.flat[0]))
     )
-
-
-def _fill(model, subgraph, loop, position, tensor):
-    value = model.constant(subgraph.tensors[tensor])
-    shape = model.small_constant(subgraph, np.array(value.shape, np.int32))
-    number = model.small_constant(subgraph, value.flat[0])
-    filled = model.add_tensor(subgraph, "filled", value.shape, "FLOAT32")
-    subgraph.operators.insert(
-        subgraph.operators.index(loop),
-        model.operator("FILL", [shape, number], [filled]),
-    )
-    loop.inputs[position] = filled
-    model.release(subgraph, tensor)

@@ -11,30 +11,25 @@ from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.flatbuffer.schema import shape_of
 from tflite_export.graph.loops import loop_of, pass_into_loop
 
-__all__ = ["apply", "can_apply"]
-
 
 def can_apply(model: FlatModel, subgraph, operator) -> bool:
     """Whether it multiplies one step of a loop's sequence by a constant."""
     if model.operator_name(operator) != "FULLY_CONNECTED":
         return False
-    number = model.subgraphs.index(subgraph)
-    if number == 0 or loop_of(model, number) is None:
+    if loop_of(model, model.subgraphs.index(subgraph)) is None:
         return False
-    step, weights, *bias = inputs_of(operator)
+    step, *constants = inputs_of(operator)
     gather = model.producer(subgraph, step)
-    if (
-        gather is None
-        or model.operator_name(gather) != "GATHER"
-        or gather.builtinOptions.axis != 0
-    ):
+    if gather is None or model.operator_name(gather) != "GATHER":
         return False
     sequence = inputs_of(gather)[0]
     shape = shape_of(subgraph.tensors[sequence])
     return (
-        all(
-            _is_float_constant(model, subgraph.tensors[i])
-            for i in (weights, *bias)
+        gather.builtinOptions.axis == 0
+        and all(
+            model.is_constant(subgraph.tensors[i])
+            and model.type_name(subgraph.tensors[i]) == "FLOAT32"
+            for i in constants
             if i >= 0
         )
         and _invariant(subgraph, sequence) is not None
@@ -53,20 +48,17 @@ def apply(model: FlatModel, subgraph, operator) -> None:
     steps = shape_of(body.tensors[sequence])
     outside = [_copy_constant(model, body, main, i) for i in (weights, *bias)]
     units = shape_of(body.tensors[weights])[0]
-    products = model.add_tensor(
-        main, "all_steps", (*steps[:2], units), "FLOAT32"
-    )
-    projection = model.operator(
+    products = model.insert(
+        main,
+        main.operators.index(loop),
         "FULLY_CONNECTED",
         [int(loop.inputs[_invariant(body, sequence)]), *outside],
-        [products],
+        "all_steps",
+        (*steps[:2], units),
         version=5,
-        fusedActivationFunction=(
-            operator.builtinOptions.fusedActivationFunction
-        ),
+        fusedActivationFunction=operator.builtinOptions.fusedActivationFunction,
         keepNumDims=True,
     )
-    main.operators.insert(main.operators.index(loop), projection)
     inside = pass_into_loop(model, loop, products)
     body.operators[body.operators.index(operator)] = model.operator(
         "GATHER", [inside, time], operator.outputs
@@ -76,10 +68,6 @@ def apply(model: FlatModel, subgraph, operator) -> None:
     for index in (weights, *bias):
         if index >= 0:
             model.release(body, index)
-
-
-def _is_float_constant(model, tensor):
-    return model.is_constant(tensor) and model.type_name(tensor) == "FLOAT32"
 
 
 def _invariant(body, tensor):

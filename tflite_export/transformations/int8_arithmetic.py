@@ -11,8 +11,6 @@ from tflite_export.transformations import (
     dense_as_matmul,
 )
 
-__all__ = ["FLOAT_PRODUCTS", "apply", "can_apply"]
-
 FLOAT_PRODUCTS = (conv_as_winograd, conv_as_matmul, dense_as_matmul)
 # The lowest versions of operators that take int8 weights and float inputs.
 VERSIONS = {

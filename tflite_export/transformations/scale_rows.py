@@ -18,8 +18,6 @@ from tflite_export.transformations import (
     sign_inputs,
 )
 
-__all__ = ["apply", "can_apply"]
-
 MOST_BLOCKS = 4
 
 
@@ -54,14 +52,17 @@ def apply(site: Site) -> None:
 def _can_divide_bias(model, subgraph, operator, scales):
     if model.operator_name(operator) != "FULLY_CONNECTED":
         return False
-    for bias in inputs_of(operator)[2:]:
-        if bias < 0:
-            continue
+    for bias in _bias(operator):
         value = model.constant(subgraph.tensors[bias])
         with np.errstate(over="ignore"):
             if value is None or not np.all(np.isfinite(value / scales)):
                 return False
     return True
+
+
+def _bias(operator):
+    """A list of the bias, or an empty one."""
+    return [index for index in inputs_of(operator)[2:] if index >= 0]
 
 
 def _blocks(scales):
@@ -86,26 +87,20 @@ def _repeat(site, blocks):
         (len(blocks), copies[1]),
         "FLOAT32",
     )
-    tensor = unpacker.reshape(tensor, name, (rows,), "FLOAT32")
+    tensor = unpacker.reshape(tensor, name, (rows,))
     return unpacker.into_subgraph(tensor, site.stored.subgraph)
 
 
 def _scale_outputs(model, subgraph, operator, scales, tensor):
     """Divides the bias by the scales, and multiplies the outputs.
 
-    Args:
-        model: The model to change.
-        subgraph: The subgraph of the operator.
-        operator: A FULLY_CONNECTED, whose weights become ±1.
-        scales: One scale per row.
-        tensor: The tensor of that subgraph with the scales.
+    `tensor` holds the scales in this subgraph.
     """
-    inputs = inputs_of(operator)
-    if len(inputs) > 2 and inputs[2] >= 0:
-        bias = subgraph.tensors[inputs[2]]
-        value = model.constant(bias) / scales
-        operator.inputs[2] = model.add_constant(subgraph, bias.name, value)
-        model.release(subgraph, inputs[2])
+    for bias in _bias(operator):
+        old = subgraph.tensors[bias]
+        value = model.constant(old) / scales
+        operator.inputs[2] = model.add_constant(subgraph, old.name, value)
+        model.release(subgraph, bias)
     (output,) = operator.outputs.tolist()
     shape = shape_of(subgraph.tensors[output])
     products = model.add_tensor(subgraph, "products", shape, "FLOAT32")

@@ -13,14 +13,10 @@ import numpy as np
 
 from tflite_export.flatbuffer.model import inputs_of
 from tflite_export.flatbuffer.schema import schema, shape_of
-from tflite_export.graph.convolution import padding, steps
+from tflite_export.graph.replacement import Replacement
 from tflite_export.graph.signs import sign_argument
 from tflite_export.graph.site import Site
-from tflite_export.graph.weights import data_input
-
-__all__ = ["apply", "can_apply"]
-
-BIAS_INPUT = 2
+from tflite_export.graph.weights import WEIGHTED_OPERATORS
 
 
 def can_apply(site: Site) -> bool:
@@ -39,7 +35,7 @@ def apply(site: Site) -> None:
 def _encode(model, constant, operator):
     subgraph = model.subgraphs[constant.subgraph]
     name = model.operator_name(operator)
-    position = data_input(name)
+    position = WEIGHTED_OPERATORS[name].data
     x = sign_argument(model, subgraph, int(operator.inputs[position]))
     z = _step(model, subgraph, x, operator)
     operator.inputs[position] = z
@@ -86,35 +82,29 @@ def _spatial_sums(model, subgraph, operator, weights):
         The different rows and columns of the map, [rows, columns, channels];
         and for each row and each column of the output, which of them it is.
     """
-    data = shape_of(subgraph.tensors[int(operator.inputs[0])])[1:3]
-    output = shape_of(subgraph.tensors[int(operator.outputs[0])])[1:3]
-    on_data = []
+    shapes = Replacement(model, subgraph, operator)
+    different, which = [], []
     for axis in (0, 1):
-        taps = weights.shape[axis]
-        stride, dilation = steps(operator, axis)
-        before, _ = padding(operator, axis, data[axis], taps, output[axis])
-        places = np.arange(output[axis])[:, None] * stride - before
-        places = places + np.arange(taps) * dilation
-        on_data.append((places >= 0) & (places < data[axis]))
-    (rows, which_row), (columns, which_column) = (
-        np.unique(valid, axis=0, return_inverse=True) for valid in on_data
-    )
-    sums = np.einsum("rh,cw,hwo->rco", rows, columns, weights)
-    return (
-        sums,
-        which_row.reshape(-1).astype(np.int32),
-        which_column.reshape(-1).astype(np.int32),
-    )
+        stride, dilation = shapes.steps(axis)
+        output = np.arange(shapes.shape(shapes.output)[1 + axis])[:, None]
+        taps = np.arange(weights.shape[axis])
+        places = output * stride - shapes.padding(axis)[0] + taps * dilation
+        on_data = (places >= 0) & (places < shapes.shape(shapes.data)[1 + axis])
+        kinds, numbers = np.unique(on_data, axis=0, return_inverse=True)
+        different.append(kinds)
+        which.append(numbers.reshape(-1).astype(np.int32))
+    sums = np.einsum("rh,cw,hwo->rco", *different, weights)
+    return sums, *which
 
 
 def _add_to_bias(model, subgraph, operator, addition):
     inputs = inputs_of(operator)
-    bias = np.zeros(len(addition))
-    if len(inputs) > BIAS_INPUT and inputs[BIAS_INPUT] >= 0:
-        bias = model.constant(subgraph.tensors[inputs[BIAS_INPUT]])
-    value = (bias.astype(np.float64) + addition).astype(np.float32)
-    index = model.add_constant(subgraph, "bias", value)
-    operator.inputs = np.array([*inputs[:BIAS_INPUT], index], np.int32)
+    addition = 0 + addition  # It may be −0.
+    for index in inputs[2:]:
+        if index >= 0:
+            addition = addition + model.constant(subgraph.tensors[index])
+    bias = model.add_constant(subgraph, "bias", addition.astype(np.float32))
+    operator.inputs = np.array([*inputs[:2], bias], np.int32)
 
 
 def _add_map(model, subgraph, operator, addition, rows, columns):
@@ -123,33 +113,25 @@ def _add_map(model, subgraph, operator, addition, rows, columns):
     shape = shape_of(subgraph.tensors[output])
     small = addition.astype(np.float32)[None]
     table = model.add_constant(subgraph, "border_sums", small)
-    tall = model.add_tensor(
-        subgraph,
-        "border_sums/rows",
-        (1, len(rows), *small.shape[2:]),
-        "FLOAT32",
+    tall, full, product = (
+        model.add_tensor(subgraph, name, shape, "FLOAT32")
+        for name, shape in (
+            ("border_sums/rows", (1, len(rows), *small.shape[2:])),
+            ("border_sums/map", (1, *shape[1:])),
+            ("without_border", shape),
+        )
     )
-    full = model.add_tensor(
-        subgraph, "border_sums/map", (1, *shape[1:]), "FLOAT32"
-    )
-    product = model.add_tensor(subgraph, "without_border", shape, "FLOAT32")
-    subgraph.tensors[product].shapeSignature = subgraph.tensors[
-        output
-    ].shapeSignature
+    signature = subgraph.tensors[output].shapeSignature
+    subgraph.tensors[product].shapeSignature = signature
     operator.outputs = np.array([product], np.int32)
     options = operator.builtinOptions
-    activation = options.fusedActivationFunction
+    activation = {"fusedActivationFunction": options.fusedActivationFunction}
     options.fusedActivationFunction = schema.ActivationFunctionType.NONE
     position = subgraph.operators.index(operator) + 1
-    row_index = model.add_constant(subgraph, "rows", rows)
-    column_index = model.add_constant(subgraph, "columns", columns)
+    rows = model.add_constant(subgraph, "rows", rows)
+    columns = model.add_constant(subgraph, "columns", columns)
     subgraph.operators[position:position] = [
-        model.operator("GATHER", [table, row_index], [tall], axis=1),
-        model.operator("GATHER", [tall, column_index], [full], axis=2),
-        model.operator(
-            "ADD",
-            [product, full],
-            [output],
-            fusedActivationFunction=activation,
-        ),
+        model.operator("GATHER", [table, rows], [tall], axis=1),
+        model.operator("GATHER", [tall, columns], [full], axis=2),
+        model.operator("ADD", [product, full], [output], **activation),
     ]

@@ -9,7 +9,7 @@ import pytest
 import keras_lab
 from tests.tflite_export.support import Exported, operators
 from tflite_export import make_interpreter
-from tflite_export.sign_bits import SIGNS_PER_WORD
+from tflite_export.graph.packed_bits import SIGNS_PER_WORD
 
 
 @pytest.fixture(scope="module")

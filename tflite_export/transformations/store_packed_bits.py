@@ -1,18 +1,16 @@
 """Weights stored as sign bits, unpacked when the model is allocated.
 
 For int8 arithmetic the bits become ±1, with the scale as quantization. For
-float arithmetic a second GATHER looks up −s or +s. See `graph/unpacker.py`.
+float arithmetic a second GATHER looks up −s or +s. See `graph/packed_bits.py`.
 """
 
 import numpy as np
 
 from tflite_export.flatbuffer.serialize import quantization
 from tflite_export.formats import Storage
+from tflite_export.graph.packed_bits import BITS, SIGNS
 from tflite_export.graph.site import Site
-from tflite_export.graph.unpacker import BITS, SIGNS
 from tflite_export.transformations import conv_as_winograd
-
-__all__ = ["apply", "can_apply"]
 
 
 def can_apply(site: Site) -> bool:

@@ -1,4 +1,9 @@
-"""Operators that turn bits into weights when the model is allocated.
+"""How signs are packed into bits, in the file and in the runtime.
+
+Fifteen signs share one int16. Its highest bit stays 0, because the runtime
+looks the signs up by this number, and a negative number is no index. The layout
+is documented in `docs/export.md`. `pack_signs` and `unpack_signs` write and
+read it. `Unpacker` writes the operators that unpack it in the runtime.
 
 The runtime evaluates operators on constants once, when it allocates the model,
 and never again. GATHER looks the 15 signs of a word up in a table of 32768
@@ -18,14 +23,35 @@ from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.flatbuffer.schema import shape_of
 from tflite_export.graph.loops import loop_of, pass_into_loop
 from tflite_export.graph.weights import BinaryConstant
-from tflite_export.sign_bits import SIGNS_PER_WORD, pack_signs
 
-__all__ = ["BITS", "SIGNS", "Digits", "Unpacker"]
-
+SIGNS_PER_WORD = 15
 # How many copies of a tensor one operator makes; a power of two.
 COPIES = 16
 # Larger tables are composed of smaller ones.
 MOST_STORED_ROWS = 64
+
+
+def pack_signs(signs) -> np.ndarray:
+    """Packs an array of ±1 into int16 words.
+
+    Bit j of word i is 1 if sign number 15·i + j is +1, in the order of the
+    array with the last axis fastest.
+    """
+    bits = signs.reshape(-1) > 0
+    bits = np.pad(bits, (0, -len(bits) % SIGNS_PER_WORD))
+    values = 1 << np.arange(SIGNS_PER_WORD, dtype=np.int16)
+    rows = bits.reshape(-1, SIGNS_PER_WORD)
+    return (rows @ values).astype(np.int16)
+
+
+def unpack_signs(words, shape) -> np.ndarray:
+    """The signs that `pack_signs` packed, as an int8 array of ±1."""
+    if words.dtype != np.int16 or np.any(words < 0):
+        raise ValueError("the sign bits are not non-negative INT16 words")
+    places = np.arange(SIGNS_PER_WORD, dtype=np.int16)
+    bits = words[:, None] >> places & 1
+    signs = np.where(bits, np.int8(1), np.int8(-1))
+    return signs.reshape(-1)[: int(np.prod(shape))].reshape(shape)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +81,8 @@ class Digits:
         shifts = self.bits * np.arange(count)
         numbers = np.arange(self.rows(count))[:, None]
         digits = numbers >> shifts & (1 << self.bits) - 1
-        return np.where(digits, digits, self.zero).astype(
-            self.type_name.lower()
-        )
+        dtype = self.type_name.lower()
+        return np.where(digits, digits, self.zero).astype(dtype)
 
 
 SIGNS = Digits("INT8", 1, zero=-1)
@@ -68,9 +93,6 @@ class Unpacker:
     """Writes unpacking operators at the beginning of the main subgraph.
 
     Tables are written once per model.
-
-    Args:
-        model: The model to change.
     """
 
     def __init__(self, model: FlatModel):
@@ -81,13 +103,11 @@ class Unpacker:
 
     def add(self, operator, inputs, name, shape, type_name, **options) -> int:
         """Adds an operator; returns the tensor that it writes."""
-        tensor = self.model.add_tensor(self.main, name, shape, type_name)
-        self.main.operators.insert(
-            self._written,
-            self.model.operator(operator, inputs, [tensor], **options),
-        )
         self._written += 1
-        return tensor
+        position, output = self._written - 1, (name, shape, type_name)
+        return self.model.insert(
+            self.main, position, operator, inputs, *output, **options
+        )
 
     def constant(self, values) -> int:
         return self.model.small_constant(self.main, values)
@@ -95,7 +115,7 @@ class Unpacker:
     def integers(self, values) -> int:
         return self.constant(np.array(values, np.int32))
 
-    def reshape(self, tensor, name, shape, type_name) -> int:
+    def reshape(self, tensor, name, shape) -> int:
         # XNNPACK would take a reshape to a constant shape. So the shape is the
         # result of an operator.
         computed = self.add(
@@ -105,6 +125,7 @@ class Unpacker:
             (len(shape),),
             "INT32",
         )
+        type_name = self.model.type_name(self.main.tensors[tensor])
         return self.add("RESHAPE", [tensor, computed], name, shape, type_name)
 
     def store_signs(self, weight: BinaryConstant) -> int:
@@ -117,6 +138,7 @@ class Unpacker:
         """Looks stored bits up as digits, in the given shape."""
         size, type_name = int(np.prod(shape)), digits.type_name
         rows = -(-size // digits.per_word)
+        padded = rows * digits.per_word
         tensor = self.add(
             "GATHER",
             [self._table(digits, digits.per_word), bits],
@@ -125,27 +147,23 @@ class Unpacker:
             type_name,
             version=6,
         )
-        padded = rows * digits.per_word
         if padded != size:
-            tensor = self._cut(tensor, name, padded, size, type_name)
-        return self.reshape(tensor, f"{name}/bits", shape, type_name)
+            flat = self.reshape(tensor, f"{name}/flat", (padded,))
+            tensor = self.add(
+                "STRIDED_SLICE",
+                [flat, *(self.integers(n) for n in ([0], [size], [1]))],
+                f"{name}/cut",
+                (size,),
+                type_name,
+                version=4 if type_name == "INT16" else 2,
+            )
+        return self.reshape(tensor, f"{name}/bits", shape)
 
     def into_subgraph(self, tensor: int, number: int) -> int:
         """The tensor in another subgraph, which is the body of a loop."""
         if number == 0:
             return tensor
         return pass_into_loop(self.model, loop_of(self.model, number), tensor)
-
-    def _cut(self, tensor, name, padded, size, type_name):
-        flat = self.reshape(tensor, f"{name}/flat", (padded,), type_name)
-        return self.add(
-            "STRIDED_SLICE",
-            [flat, *(self.integers(n) for n in ([0], [size], [1]))],
-            f"{name}/cut",
-            (size,),
-            type_name,
-            version=4 if type_name == "INT16" else 2,
-        )
 
     def _table(self, digits, count):
         if (digits, count) not in self._tables:
@@ -156,45 +174,30 @@ class Unpacker:
         if digits.rows(count) <= MOST_STORED_ROWS:
             return self.constant(digits.table(count))
         # Each row for the higher digits with all rows for the lower ones.
-        type_name, name = digits.type_name, f"digits/{digits.bits}/{count}"
+        name, rows = f"digits/{digits.bits}/{count}", digits.rows(count)
         lower, higher = count - count // 2, count // 2
-        low = self._repeat(
-            self._table(digits, lower),
-            f"{name}/low",
-            digits.rows(higher),
-            0,
-            type_name,
-        )
-        high = self._repeat(
-            self._table(digits, higher),
-            f"{name}/high",
-            digits.rows(lower),
-            1,
-            type_name,
-        )
-        rows = digits.rows(count)
-        high = self.reshape(high, f"{name}/high", (rows, higher), type_name)
-        return self._concatenate([low, high], name, (rows, count), 1, type_name)
+        table = self._table(digits, lower)
+        low = self._repeat(table, f"{name}/low", digits.rows(higher), axis=0)
+        table = self._table(digits, higher)
+        high = self._repeat(table, f"{name}/high", digits.rows(lower), axis=1)
+        high = self.reshape(high, f"{name}/high", (rows, higher))
+        return self._concatenate([low, high], name, axis=1)
 
-    def _repeat(self, tensor, name, times, axis, type_name):
+    def _repeat(self, tensor, name, times, axis):
         # Not by TILE: not every runtime has it for int16.
-        shape = list(shape_of(self.main.tensors[tensor]))
         while times > 1:
             copies = min(times, COPIES)
-            shape[axis] *= copies
             times //= copies
             tensor = self._concatenate(
-                [tensor] * copies, f"{name}_{times}", shape, axis, type_name
+                [tensor] * copies, f"{name}_{times}", axis
             )
         return tensor
 
-    def _concatenate(self, tensors, name, shape, axis, type_name):
-        return self.add(
-            "CONCATENATION",
-            tensors,
-            name,
-            shape,
-            type_name,
-            version=2 if type_name == "INT8" else 3,
-            axis=axis,
-        )
+    def _concatenate(self, numbers, name, axis):
+        tensors = [self.main.tensors[number] for number in numbers]
+        type_name = self.model.type_name(tensors[0])
+        shape = list(shape_of(tensors[0]))
+        shape[axis] = sum(shape_of(tensor)[axis] for tensor in tensors)
+        options = {"version": 2 if type_name == "INT8" else 3, "axis": axis}
+        output = name, shape, type_name
+        return self.add("CONCATENATION", numbers, *output, **options)

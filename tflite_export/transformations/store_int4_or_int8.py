@@ -1,0 +1,44 @@
+"""Weights stored as constants of the runtime's own types INT4 and INT8.
+
+±1 fits into both, with the scale of a channel as quantization. Nothing has to
+be unpacked: XNNPACK takes such constants as they are. For float arithmetic the
+runtime converts the constant once.
+"""
+
+from tflite_export.flatbuffer.schema import pack_low_bits, schema
+from tflite_export.flatbuffer.serialize import quantization
+from tflite_export.formats import Format, Storage
+from tflite_export.graph.site import Site
+
+
+def can_apply(site: Site) -> bool:
+    """Whether the format is `"fast"`."""
+    return site.format == Format.FAST
+
+
+def apply(site: Site) -> None:
+    """Stores the constant in its own place."""
+    weight = site.stored
+    data, site.storage = weight.signs, Storage.INT8
+    # Only this operator has INT4 kernels, and XNNPACK's takes an even number
+    # of inputs.
+    is_dense = weight.operator == "FULLY_CONNECTED"
+    if site.int8 and is_dense and weight.signs.shape[-1] % 2 == 0:
+        data, site.storage = pack_low_bits(data, 4), Storage.INT4
+    tensor = site.subgraph.tensors[weight.tensor]
+    tensor.type = getattr(schema.TensorType, site.storage.upper())
+    tensor.buffer = site.model.add_buffer(data)
+    tensor.quantization = quantization(weight.scales, weight.axis)
+    if not site.int8:
+        _dequantize(site, weight)
+
+
+def _dequantize(site, weight):
+    floats = site.model.add_tensor(
+        site.subgraph, f"{weight.path}/float", weight.signs.shape, "FLOAT32"
+    )
+    site.replace_weights(floats)
+    step = site.model.operator(
+        "DEQUANTIZE", [weight.tensor], [floats], version=5
+    )
+    site.subgraph.operators.insert(0, step)
