@@ -7,8 +7,6 @@ from keras import layers
 
 import keras_lab
 
-__all__ = ["CASES", "maker", "net", "norm", "relu"]
-
 
 def maker(layer):
     """Like the class, but what it returns makes a new layer in each call."""
@@ -25,24 +23,17 @@ def net(shape, *parts, batch_size=None):
     return make
 
 
-norm, relu, flatten, pool = (
-    layers.BatchNormalization,
-    layers.ReLU,
-    layers.Flatten,
-    layers.MaxPooling2D,
-)
+norm, relu = layers.BatchNormalization, layers.ReLU
+flatten, pool = layers.Flatten, layers.MaxPooling2D
 dense = maker(keras_lab.BinaryDense)
-conv1d, conv, conv3d = map(
-    maker,
-    (keras_lab.BinaryConv1D, keras_lab.BinaryConv2D, keras_lab.BinaryConv3D),
-)
+conv1d = maker(keras_lab.BinaryConv1D)
+conv = maker(keras_lab.BinaryConv2D)
+conv3d = maker(keras_lab.BinaryConv3D)
 depthwise = maker(keras_lab.BinaryDepthwiseConv2D)
 separable = maker(keras_lab.BinarySeparableConv2D)
 transpose = maker(keras_lab.BinaryConv2DTranspose)
-lstm, gru, rnn = map(
-    maker,
-    (keras_lab.BinaryLSTM, keras_lab.BinaryGRU, keras_lab.BinarySimpleRNN),
-)
+lstm, gru = maker(keras_lab.BinaryLSTM), maker(keras_lab.BinaryGRU)
+rnn = maker(keras_lab.BinarySimpleRNN)
 
 same = {"padding": "same"}
 sign = {"input_quantizer": "sign"}
@@ -125,7 +116,7 @@ CASES = {
         *(flatten, dense(24, **sign), norm, dense(10, **sign)),
     ),
     "lstm": net(steps, lstm(8)),
-    "lstm_sequences": net((4, 5), lstm(7, return_sequences=True)),
+    "lstm_sequences": net((40, 5), lstm(7, return_sequences=True)),
     "gru": net(steps, gru(8)),
     "gru_reset_before": net(steps, gru(8, reset_after=False)),
     "simple_rnn": net(steps, rnn(8)),

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import keras_lab
-from tests.tflite_export.models import CASES, maker, net, norm
+from tests.tflite_export.models import maker, net, norm
 from tests.tflite_export.support import (
+    BINARY_FORMATS,
     Exported,
     exported,
     operators,
@@ -21,6 +22,7 @@ PACKED_FORMATS = ["packed", "packed_float"]
 dense, conv = maker(keras_lab.BinaryDense), maker(keras_lab.BinaryConv2D)
 lstm = maker(keras_lab.BinaryLSTM)
 same = {"padding": "same"}
+sign_conv = conv(8, 3, input_quantizer="sign", **same)
 
 
 def shared_conv():
@@ -76,21 +78,13 @@ def test_a_layer_becomes_the_operators_of_its_format(
         (net((None, 3, 20), dense(6)), "int8", 0),
         # The inputs of all steps of a recurrent layer are rows.
         (net((16, 12), lstm(8)), "int8 float32", 1),
-        # Too few inputs, two tiles of four columns for five, too large, strides.
+        # Too few inputs, two tiles for five columns, too large, strides.
         (net((8, 8, 3), conv(8, 3, **same)), "float32", 1),
         (net((8, 5, 16), conv(8, 3, **same)), "float32", 1),
         (net((8, 8, 16), conv(8, 5, **same)), "float32", 1),
         (net((8, 8, 16), conv(8, 3, strides=2, **same)), "float32", 1),
         # Where signs are taken of the outputs, they must be exact.
-        (
-            net(
-                (8, 8, 16),
-                *(conv(8, 3, **same), norm),
-                conv(8, 3, input_quantizer="sign", **same),
-            ),
-            "float32",
-            2,
-        ),
+        (net((8, 8, 16), conv(8, 3, **same), norm, sign_conv), "float32", 2),
         (shared_conv, "float32", 6),
     ],
 )
@@ -115,25 +109,20 @@ def test_the_matrices_of_winograd_make_a_convolution(rng):
         np.testing.assert_allclose(winograd.SUMS @ products, expected)
 
 
-FLOAT_PRODUCTS = [c for c in CASES if c.startswith(("rows", "winograd"))]
-
-
-@pytest.mark.parametrize("case", FLOAT_PRODUCTS)
-def test_float_products_are_nearly_exact_in_the_packed_format(case):
-    # In int8 the error would be 10⁻³.
-    assert exported(case).error("packed") < 1e-5
-
-
 @pytest.fixture(scope="module")
 def large():
     return Exported(net((2048,), dense(2048, use_bias=False))())
 
 
-def delegates(content):
-    interpreter = make_interpreter(content)
+def allocated(content, runtime=None):
+    interpreter = make_interpreter(content, runtime)
     interpreter.allocate_tensors()
-    names = [o["op_name"] for o in interpreter._get_ops_details()]
-    return names.count("DELEGATE")
+    return interpreter
+
+
+def delegates(content):
+    details = allocated(content)._get_ops_details()
+    return [operator["op_name"] for operator in details].count("DELEGATE")
 
 
 def test_xnnpack_gets_all_that_runs_at_an_inference_and_no_more(large):
@@ -157,14 +146,10 @@ def best_time(function, rounds):
 def test_weights_are_unpacked_once_not_at_each_inference(
     large, format, runtime
 ):
-    def allocated():
-        interpreter = make_interpreter(large.content(format), runtime)
-        interpreter.allocate_tensors()
-        return interpreter
-
+    content = large.content(format)
     # Four million weights take milliseconds to unpack.
-    load = best_time(allocated, 5)
-    assert best_time(allocated().invoke, 20) < load / 4
+    load = best_time(lambda: allocated(content, runtime), 5)
+    assert best_time(allocated(content, runtime).invoke, 20) < load / 4
 
 
 @pytest.mark.parametrize("format", PACKED_FORMATS)
@@ -178,14 +163,20 @@ def test_beside_the_bits_there_are_a_few_kilobytes(large, format):
 
 
 @pytest.mark.parametrize(
-    ("format", "bytes_per_weight"),
-    [("float", 4), ("packed_float", 4), ("packed", 1), ("fast", 0.5)],
+    ("format", "least", "most"),
+    # What unpacking computes is kept.
+    [
+        ("float", 4, 4),
+        ("packed_float", 4, 13),
+        ("packed", 1, 5),
+        ("fast", 0.5, 0.5),
+    ],
 )
 def test_the_expected_ram_is_that_of_the_weights_as_they_are_computed_with(
-    large, format, bytes_per_weight
+    large, format, least, most
 ):
     ram = inspect(large.content(format)).expected_ram_bytes
-    assert ram / 2048**2 == pytest.approx(bytes_per_weight, rel=0.02)
+    assert least <= ram / 2048**2 < most + 0.01
 
 
 @pytest.mark.parametrize("format", ["packed", "fast"])
@@ -197,13 +188,14 @@ def test_inputs_are_projected_outside_of_the_loop(case, format):
     assert names[loop:].count("FULLY_CONNECTED") == 1
 
 
-@pytest.mark.parametrize("format", ["packed", "packed_float", "fast"])
+@pytest.mark.parametrize("format", BINARY_FORMATS)
 def test_the_zeros_that_a_loop_begins_with_are_not_stored(format):
-    model = Exported(net((50, 8), lstm(64, return_sequences=True))())
-    assert "FILL" in inspect(model.content(format)).operators
-    zeros = 50 * 64 * 4
-    assert len(model.content(format)) < len(model.content("float")) - zeros
-    assert model.error(format, 1) < 0.02
+    content = exported("lstm_sequences").content(format)
+    assert inspect(content).operators["FILL"] == 1
+    for _, types, constant, tensors in operators(content):
+        for type_name, is_constant, tensor in zip(types, constant, tensors):
+            if is_constant and type_name == "FLOAT32":
+                assert np.prod(tensor.shape) < 40 * 7
 
 
 def test_a_scale_per_gate_is_stored_once_and_not_for_each_row():
