@@ -43,12 +43,13 @@ def model_with_nan(name):
     return model
 
 
-def binary_model():
-    return net((4,), dense(3))()
-
-
-stateful_lstm = maker(keras_lab.BinaryLSTM)(3, stateful=True, name="memory")
-grouped_conv = maker(keras_lab.BinaryConv3D)(4, 2, groups=2, name="groups")
+lstm = maker(keras_lab.BinaryLSTM)(3, stateful=True, name="memory")
+conv = maker(keras_lab.BinaryConv3D)(4, 2, groups=2, name="groups")
+stateful_model = net((4, 5), lstm, batch_size=2)
+grouped_model = net((3, 3, 3, 4), conv)
+float_model = net((4,), maker(keras.layers.Dense)(3))
+binary_model = net((4,), dense(3))
+fixed_model = net((4,), dense(3), batch_size=2)
 
 
 @pytest.mark.parametrize(
@@ -56,39 +57,19 @@ grouped_conv = maker(keras_lab.BinaryConv3D)(4, 2, groups=2, name="groups")
     [
         (lambda: 3, {}, TypeError, "Received: model=3"),
         (lambda: keras.Sequential([dense(3)()]), {}, ValueError, "no weights"),
-        (
-            net((4,), maker(keras.layers.Dense)(3)),
-            {},
-            NothingBinaryError,
-            "has no binary weights",
-        ),
+        (float_model, {}, NothingBinaryError, "has no binary weights"),
         (subclassed_model, {}, ConversionError, "functional .* Subclassed"),
         (lambda: model_with_nan("alpha"), {}, ValidationError, "first/alpha'"),
         (lambda: model_with_nan("kernel"), {}, ValidationError, "/kernel' has"),
-        (
-            net((4, 5), stateful_lstm, batch_size=2),
-            {},
-            ConversionError,
-            "'memory' is stateful",
-        ),
-        (
-            net((3, 3, 3, 4), grouped_conv),
-            {},
-            ConversionError,
-            "'groups' has groups=2",
-        ),
+        (stateful_model, {}, ConversionError, "'memory' is stateful"),
+        (grouped_model, {}, ConversionError, "'groups' has groups=2"),
         (binary_model, {"path": 3}, TypeError, "Received: path=3"),
         (binary_model, {"path": "m.onnx"}, ValueError, "Received: path='m.onn"),
         (binary_model, {"path": "folder.tflite"}, ValueError, "a directory"),
         (binary_model, {"path": "no/m.tflite"}, ValueError, "does not exist"),
         (binary_model, {"format": "x"}, ValueError, "'packed', .*format='x'"),
         (binary_model, {"batch_size": 0}, ValueError, "batch_size=0"),
-        (
-            net((4,), dense(3), batch_size=2),
-            {"batch_size": 3},
-            ValueError,
-            "Received: batch_size=3",
-        ),
+        (fixed_model, {"batch_size": 3}, ValueError, "batch_size=3"),
         (binary_model, {"tolerance": "x"}, ValueError, "tolerance='x'"),
         (binary_model, {"tolerance": np.nan}, ValueError, "tolerance=nan"),
         *(

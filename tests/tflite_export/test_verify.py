@@ -27,7 +27,7 @@ def truncated(content, rng):
 
 
 def with_wrong_bytes(content, rng):
-    for _ in range(200):
+    for _ in range(150):
         damaged = bytearray(content)
         for _ in range(rng.choice([1, 3, 20])):
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
@@ -36,7 +36,7 @@ def with_wrong_bytes(content, rng):
 
 def with_wrong_offsets(content, rng):
     offsets = [b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\x00\x00\x00\x80"]
-    for position in range(0, len(content) - 4, 4 * 7):
+    for position in range(0, len(content) - 4, 4 * 17):
         damaged = bytearray(content)
         damaged[position : position + 4] = rng.choice(offsets)
         yield bytes(damaged)
@@ -154,5 +154,5 @@ def a_tensor_of_impossible_size(model):
 def test_a_forged_tensor_is_refused(damage):
     model = FlatModel(exported("dense").content("packed"))
     damage(model)
-    with pytest.raises(InvalidModelError, match="INT16|larger than any memory"):
+    with pytest.raises(InvalidModelError, match=r"INT16|than any memory"):
         tflite_export.read_packed(model.to_bytes())
