@@ -38,15 +38,9 @@ def reports(classifier, tmp_path_factory):
     """The path and the report of the classifier's file in each format."""
     folder = tmp_path_factory.mktemp("export")
     model, x = classifier
-    return {
-        format: (
-            folder / f"{format}.tflite",
-            export_tflite(
-                model,
-                folder / f"{format}.tflite",
-                format,
-                validation_data=x,
-            ),
-        )
-        for format in FORMATS
-    }
+    found = {}
+    for format in FORMATS:
+        path = folder / f"{format}.tflite"
+        report = export_tflite(model, path, format, validation_data=x)
+        found[format] = path, report
+    return found

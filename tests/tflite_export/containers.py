@@ -3,13 +3,10 @@
 import zlib
 
 import numpy as np
-import pytest
 
 from tflite_export.expanders.tflz import BYTE_TABLES, HEADER, MAX_RANGES, RANGE
 
 LIMIT = 1 << 26  # What the tests accept as the expanded size.
-# Weights per byte in tests of the speed. The slowest is part of every run.
-TIMED = [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 4]
 
 
 def weights(rng, length, per_byte):
@@ -94,10 +91,10 @@ def small():
 
 
 def damaged():
-    """Damaged versions of a small container: each byte, each length."""
+    """Damaged versions of a small container: each bit, each length."""
     whole = small()
     for i in range(len(whole)):
-        for change in (1, 0x80, 0xFF):
+        for change in (*(1 << bit for bit in range(8)), 0xFF):
             content = bytearray(whole)
             content[i] ^= change
             yield f"byte {i} ^ {change}", bytes(content)

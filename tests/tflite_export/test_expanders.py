@@ -1,11 +1,14 @@
-"""The expanders in C, Java and JavaScript do what the Python one does."""
+"""The expanders in Python, C, Java and JavaScript all do the same."""
 
 import functools
-import hashlib
+import io
 import pathlib
 import shutil
 import struct
 import subprocess
+import time
+import tracemalloc
+import zlib
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +18,19 @@ from tests.tflite_export import containers
 from tests.tflite_export.containers import LIMIT, floats, weights
 from tflite_export import expanders
 from tflite_export.container import shrink
+from tflite_export.expanders.tflz import ContainerError, expand
 
 EXPANDERS = pathlib.Path(expanders.__file__).parent
 DRIVERS = pathlib.Path(__file__).parent / "expanders"
 FILES = containers.files()
 MB = 2**20
+
+
+class Answer(NamedTuple):
+    expanded: bool
+    memory: int  # In bytes, beside the container.
+    seconds: float
+    content: bytes  # The expanded file, or what is wrong.
 
 
 def tool(name):
@@ -35,29 +46,57 @@ def build_c(folder, *options):
     return [program]
 
 
-def build_sanitized_c(folder):
+def sanitized_c(folder):
     return build_c(folder, "-O1", "-fsanitize=address,undefined")
 
 
-def build_optimized_c(folder):
+def optimized_c(folder):
     return build_c(folder, "-O2")
 
 
-def build_java(folder):
+def java(folder):
     java, options = tool("java"), ["-Xlint:all", "-Werror", "-d", folder]
     sources = [EXPANDERS / "Tflz.java", DRIVERS / "Driver.java"]
     subprocess.run([tool("javac"), *options, *sources], check=True)
     return [java, "-Xmx400m", "-cp", folder, "Driver"]
 
 
-def build_javascript(folder, *options):
+def javascript(folder, *options):
     # Without a package.json beside it, Node takes only `.mjs` for a module.
     copy = shutil.copy(EXPANDERS / "tflz.js", folder / "tflz.mjs")
     return [tool("node"), *options, DRIVERS / "driver.mjs", copy]
 
 
-def build_measured_javascript(folder):
-    return build_javascript(folder, "--expose-gc")
+def measured_javascript(folder):
+    return javascript(folder, "--expose-gc")
+
+
+def python(folder):
+    """There is no command: it runs in this process."""
+
+
+def expand_in_python(content):
+    stream = io.BytesIO(content)
+    tracemalloc.start()
+    start = time.process_time()
+    try:
+        expanded, result = True, expand(stream, LIMIT)
+    except ContainerError as error:
+        expanded, result = False, str(error).encode()
+    seconds = time.process_time() - start
+    memory = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return Answer(expanded, memory, seconds, result)
+
+
+def read_answers(data):
+    at = 0
+    while at < len(data):
+        expanded, *numbers = struct.unpack_from("<BIII", data, at)
+        memory, microseconds, length = numbers
+        content = data[at + 13 : at + 13 + length]
+        yield Answer(expanded == 1, memory, microseconds / 1e6, content)
+        at += 13 + length
 
 
 @pytest.fixture(scope="session")
@@ -71,75 +110,68 @@ def commands(tmp_path_factory):
     return command
 
 
-class Answer(NamedTuple):
-    expanded: bool
-    memory: int  # In bytes, beside the container.
-    seconds: float
-    content: bytes  # The expanded file, or what is wrong.
+@pytest.fixture
+def expand_all(request, commands, tmp_path):
+    """A function that expands many containers in one process."""
+    command = commands(request.param)
+
+    def expand_all(contents):
+        if command is None:
+            return [expand_in_python(content) for content in contents]
+        batch, answers = tmp_path / "batch", tmp_path / "answers"
+        with batch.open("wb") as file:
+            for content in contents:
+                file.write(struct.pack("<I", len(content)) + content)
+        subprocess.run([*command, batch, answers, str(LIMIT)], check=True)
+        found = list(read_answers(answers.read_bytes()))
+        assert len(found) == len(contents)
+        return found
+
+    return expand_all
 
 
-def runner(*builders):
-    """A fixture: a function that expands many containers in one process."""
-
-    @pytest.fixture(params=builders)
-    def fixture(request, commands, tmp_path):
-        command = commands(request.param)
-
-        def expand_all(contents):
-            batch, answers = tmp_path / "batch", tmp_path / "answers"
-            with batch.open("wb") as file:
-                for content in contents:
-                    file.write(struct.pack("<I", len(content)) + content)
-            subprocess.run([*command, batch, answers, str(LIMIT)], check=True)
-            found = list(read_answers(answers.read_bytes()))
-            assert len(found) == len(contents)
-            return found
-
-        return expand_all
-
-    return fixture
-
-
-def read_answers(data):
-    at = 0
-    while at < len(data):
-        expanded, *numbers = struct.unpack_from("<BIII", data, at)
-        memory, microseconds, length = numbers
-        content = data[at + 13 : at + 13 + length]
-        yield Answer(expanded == 1, memory, microseconds / 1e6, content)
-        at += 13 + length
+def languages(*builders):
+    return pytest.mark.parametrize("expand_all", builders, indirect=True)
 
 
 # The sanitizers take time and memory themselves.
-optimized_c = runner(build_optimized_c)
-measured = runner(build_optimized_c, build_java, build_measured_javascript)
-checked = runner(build_sanitized_c, build_java, build_javascript)
+checked = languages(python, sanitized_c, java, javascript)
+measured = languages(python, optimized_c, java, measured_javascript)
 
 
-def sha256(content):
-    return hashlib.sha256(content).hexdigest()
-
-
-def test_every_file_comes_back(checked):
-    answers = checked([shrink(content) for content in FILES.values()])
+@checked
+def test_every_file_comes_back(expand_all):
+    answers = expand_all([shrink(content) for content in FILES.values()])
     for (name, content), answer in zip(FILES.items(), answers):
         assert answer.expanded, f"{name}: {answer.content}"
-        assert sha256(answer.content) == sha256(content), name
+        # A comparison of two long contents would take long to print.
+        equal = answer.content == content
+        assert equal, name
 
 
-def test_damage_is_refused(checked):
+@checked
+def test_damage_is_refused(expand_all):
     cases = dict([*containers.damaged(), *containers.forged()])
-    *answers, undamaged = checked([*cases.values(), containers.small()])
+    *answers, undamaged = expand_all([*cases.values(), containers.small()])
     assert undamaged.content == containers.SMALL_FILE
     for name, answer in zip(cases, answers):
         assert not answer.expanded, name
         assert answer.content, f"{name}: no message"
 
 
+# Node does not tell of bytes behind the end of a deflated stream.
+@languages(python, sanitized_c, java)
+def test_bytes_behind_the_deflated_rest_are_refused(expand_all):
+    rest = zlib.compress(b"model", 9) + b"junk"
+    [answer] = expand_all([containers.container(b"model", [], b"", rest=rest)])
+    assert not answer.expanded
+
+
+@checked
 @pytest.mark.parametrize(
     "count", [500, pytest.param(50_000, marks=pytest.mark.slow)]
 )
-def test_random_damage_is_refused(checked, count):
+def test_random_damage_is_refused(expand_all, count):
     rng = np.random.default_rng(count)
     wholes = [shrink(FILES[name]) for name in ("all_encodings", "1_3_257")]
     contents = []
@@ -148,29 +180,34 @@ def test_random_damage_is_refused(checked, count):
         content = containers.random_damage(rng, whole)
         if content != whole:
             contents.append(content)
-    assert not any(answer.expanded for answer in checked(contents))
+    assert not any(answer.expanded for answer in expand_all(contents))
 
 
-def test_takes_less_than_1_mb_beside_the_file(measured):
+@measured
+def test_takes_less_than_1_mb_beside_the_file(expand_all):
     rng = np.random.default_rng(1)
     content = floats(rng, 10**5) + b"".join(
         weights(rng, 3 * 10**6, per_byte) for per_byte in (1, 2, 4)
     )
-    [answer] = measured([shrink(content)])
+    [answer] = expand_all([shrink(content)])
     assert answer.expanded
     assert len(content) - MB < answer.memory < len(content) + MB
 
 
-def test_bombs_take_no_memory(measured):
+@measured
+def test_bombs_take_no_memory(expand_all):
     bombs = dict(containers.forged())
     # A stream does not tell its length: only `limit` protects from this one.
     del bombs["a huge range"]
-    for name, answer in zip(bombs, measured(list(bombs.values()))):
+    for name, answer in zip(bombs, expand_all(list(bombs.values()))):
         assert answer.memory < MB, name
 
 
-@pytest.mark.parametrize("per_byte", containers.TIMED)
-def test_10_mb_take_less_than_20_ms_in_c(optimized_c, per_byte):
+@languages(python, optimized_c)
+@pytest.mark.parametrize("per_byte", [1, 2, 4])
+def test_10_mb_take_milliseconds(request, expand_all, per_byte):
     container = shrink(weights(np.random.default_rng(1), 10**7, per_byte))
-    answers = optimized_c([container] * 3)
-    assert min(answer.seconds for answer in answers) < 0.02
+    answers = expand_all([container] * 3)
+    in_c = "optimized_c" in request.node.name
+    limit = 0.02 if in_c else 0.05
+    assert min(answer.seconds for answer in answers) < limit

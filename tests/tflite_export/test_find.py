@@ -1,4 +1,6 @@
-"""Which constant of a file is which trained kernel."""
+"""Each trained kernel is found in the file, under its own unique path."""
+
+import itertools
 
 import keras
 import numpy as np
@@ -6,93 +8,46 @@ import pytest
 from keras import layers
 
 import keras_lab
+from tests.tflite_export.models import maker, net, norm
 from tests.tflite_export.support import (
+    BINARY_FORMATS,
     Exported,
-    check_weights_are_read_back,
-    max_error,
+    random_signs,
     randomize,
+    sign_bits,
 )
-from tflite_export import (
-    Format,
-    export_tflite,
-    inspect,
-    read_packed,
-    run,
-)
-from tflite_export import plan as plan_module
-from tflite_export.find import find_binary_constants
+from tflite_export import export as export_module
+from tflite_export import export_tflite, inspect, read_packed, run
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.graph.weights import Kernel
 from tflite_export.prepare import trained_kernels
-from tflite_export.rewrite import rewrite
-
-BINARY_FORMATS = ["packed", "packed_float", "fast"]
 
 
-def signs(rng, *shape):
-    return np.where(rng.normal(size=shape) >= 0, 1.0, -1.0).astype("f")
+def binary(name, **options):
+    return keras_lab.BinaryDense(8, use_bias=False, name=name, **options)
 
 
-def tower(name, kernel, alpha, units=8):
-    """A model whose layer has the same name as that of another tower."""
-    inputs = keras.Input((8,))
-    layer = keras_lab.BinaryDense(units, use_bias=False, name="fc")
-    model = keras.Model(inputs, layers.ReLU()(layer(inputs)), name=name)
-    layer.kernel.assign(kernel)
-    layer.alpha.assign(alpha)
-    return model
+def tower(name, *names):
+    inner = [keras.Input((8,)), *map(binary, names), layers.ReLU()]
+    return keras.Sequential(inner, name=name)
 
 
-def towers(kernels, alphas):
-    left, right = keras.Input((8,)), keras.Input((8,))
-    y = [
-        tower("left", kernels[0], alphas[0])(left),
-        tower("right", kernels[1], alphas[1])(right),
-    ]
-    return keras.Model([left, right], layers.Add()(y))
+def towers():
+    x, y = keras.Input((8,)), keras.Input((8,))
+    outputs = [tower("left", "fc")(x), tower("right", "fc")(y)]
+    return keras.Model([x, y], layers.Add()(outputs))
 
 
-@pytest.mark.parametrize("format", BINARY_FORMATS)
-@pytest.mark.parametrize("alphas", [(0.5, 0.5), (0.5, 0.25)])
-@pytest.mark.parametrize("equal", [False, True])
-def test_layers_of_one_name_in_two_models_are_two_kernels(
-    rng, equal, alphas, format
-):
-    kernels = [signs(rng, 8, 8), signs(rng, 8, 8)]
-    model = towers(kernels[:1] * 2 if equal else kernels, alphas)
-    content = Exported(model).content(format)
-    check_weights_are_read_back(model, content)
-    assert len(read_packed(content)) == 2
-    rows = {row.layer: row.alpha for row in inspect(content).layers}
-    assert rows == {
-        "left/fc/kernel": alphas[:1],
-        "right/fc/kernel": alphas[1:],
-    }
+def towers_of_different_sizes():
+    x = keras.Input((8,))
+    outputs = [tower("small", "fc")(x), tower("large", "fc", "fc_2")(x)]
+    return keras.Model(x, layers.Add()(outputs))
 
 
-@pytest.mark.parametrize("format", BINARY_FORMATS)
-def test_equal_kernels_in_towers_of_different_sizes_are_read_back(rng, format):
-    kernel, other = signs(rng, 8, 8), signs(rng, 8, 8)
-    inputs = keras.Input((8,))
-    small = tower("small", kernel, 0.5)
-    large = keras.Sequential(
-        [
-            keras.Input((8,)),
-            keras_lab.BinaryDense(8, use_bias=False, name="fc"),
-            keras_lab.BinaryDense(8, use_bias=False, name="fc_2"),
-        ],
-        name="large",
-    )
-    for layer, value in zip(large.layers, (kernel, other)):
-        layer.kernel.assign(value)
-        layer.alpha.assign(0.5)
-    y = layers.Add()([small(inputs), large(inputs)])
-    model = keras.Model(inputs, y)
-    exported = Exported(model)
-    check_weights_are_read_back(model, exported.content(format))
-    x = exported.inputs(5)
-    actual = run(exported.content(format), x)
-    assert max_error(exported.expected(x), actual) < 0.02
+def a_block_used_twice():
+    x = keras.Input((8,))
+    block = tower("block", "one", "two")
+    return keras.Model(x, layers.Add()([x, block(block(x))]))
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -100,10 +55,7 @@ class TwoOfOneName(layers.Layer):
     """A layer with two inner layers of the same name."""
 
     def build(self, shape):
-        self.first, self.second = (
-            keras_lab.BinaryDense(2, use_bias=False, name="fc")
-            for _ in range(2)
-        )
+        self.first, self.second = binary("fc"), binary("fc")
         self.first.build(shape)
         self.second.build(shape)
         super().build(shape)
@@ -112,140 +64,128 @@ class TwoOfOneName(layers.Layer):
         return self.first(x) + keras.ops.relu(self.second(x))
 
 
-@pytest.mark.parametrize("format", BINARY_FORMATS)
-def test_inner_layers_of_one_name_and_equal_signs_keep_their_alpha(format):
-    model = keras.Sequential([keras.Input((2,)), TwoOfOneName(name="block")])
-    for alpha, weight in zip(
-        (0.25, 0.5), keras_lab.binary_weights(model).values()
-    ):
-        weight.latent.assign([[1, -1], [1, 1]])
+def inner_layers():
+    return keras.Sequential([keras.Input((8,)), TwoOfOneName(name="block")])
+
+
+def a_row():
+    return tower("row", "one", "two", "three", "four")
+
+
+def odd_names():
+    model = keras.Sequential([keras.Input((8,))])
+    for name in ("a.b", "a-b", "a_b"):
+        model.add(binary(name))
+        model.add(layers.BatchNormalization(gamma_initializer="ones"))
+    return model
+
+
+MODELS = [towers, towers_of_different_sizes, a_block_used_twice]
+MODELS += [inner_layers, a_row, odd_names]
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize(
+    ("equal", "alphas"),
+    [
+        (True, (0.5,)),
+        pytest.param(True, (0.25, 0.5, 0.75, 1), marks=slow),
+        pytest.param(False, (0.25, 0.5, 0.75, 1), marks=slow),
+        pytest.param(False, (0.5,), marks=slow),
+    ],
+)
+def test_every_kernel_has_a_path_of_its_own(rng, make, equal, alphas):
+    model = make()
+    kernel = random_signs(rng, 8, 8)
+    trained = keras_lab.binary_weights(model)
+    for weight, alpha in zip(trained.values(), itertools.cycle(alphas)):
+        weight.latent.assign(kernel if equal else random_signs(rng, 8, 8))
         weight.alpha.assign(alpha)
-    check_weights_are_read_back(model, Exported(model).content(format))
-
-
-def test_kernels_with_the_same_signs_keep_their_names():
-    model = keras.Sequential([keras.Input((2,))])
-    for number in range(4):
-        model.add(keras_lab.BinaryDense(2, name=f"layer_{number}"))
-    for number, layer in enumerate(model.layers):
-        layer.kernel.assign([[1, -1], [1, 1]])
-        layer.alpha.assign(0.25 * (number + 1))
-    packed = read_packed(Exported(model).content("packed"))
-    assert {w.path: float(w.alpha) for w in packed} == {
-        "layer_0/kernel": 0.25,
-        "layer_1/kernel": 0.5,
-        "layer_2/kernel": 0.75,
-        "layer_3/kernel": 1.0,
-    }
-
-
-def test_a_folded_batch_norm_gives_the_signs_and_alpha_that_were_trained():
-    model = randomize(
-        keras.Sequential(
-            [
-                keras.Input((33,)),
-                keras_lab.BinaryDense(8, use_bias=False),
-                layers.BatchNormalization(),
-            ]
-        )
-    )
-    gamma = np.array([1, -1, 0, 2, -2, 0, 0.5, -0.5])
-    model.layers[1].gamma.assign(gamma)
     exported = Exported(model)
-    (constant,) = find_binary_constants(
-        FlatModel(exported.converted), trained_kernels(model)
-    )
-    assert constant.flipped.tolist() == [1, 4, 7]
-    assert np.flatnonzero(constant.scales == 0).tolist() == [2, 5]
-    latent = model.layers[0].kernel.numpy()
-    for format in ("packed", "packed_float", "fast"):
-        (weight,) = read_packed(exported.content(format))
-        np.testing.assert_array_equal(
-            weight.signs, np.where(latent >= 0, 1, -1)
+    for format in BINARY_FORMATS:
+        exported.check_read_back(format)
+        rows = inspect(exported.content(format)).layers
+        assert sorted((row.layer, row.alpha) for row in rows) == sorted(
+            (path, (float(weight.alpha.numpy()),))
+            for path, weight in trained.items()
         )
-        np.testing.assert_array_equal(weight.alpha, model.layers[0].alpha)
+        assert exported.error(format) < 0.02
 
 
-def test_two_uses_of_one_kernel_are_stored_once():
-    shared = keras_lab.BinaryDense(30, use_bias=False)
-    inputs = keras.Input((30,))
-    x = layers.ReLU()(shared(inputs))
-    model = randomize(keras.Model(inputs, shared(x)))
+dense = maker(keras_lab.BinaryDense)
+
+
+@pytest.mark.parametrize("weights", [1, 14, 15, 16, 31, 1000])
+def test_the_bits_in_the_file_are_those_that_the_docs_describe(weights):
+    """Fifteen signs in each INT16, the first in the lowest bit, 1 for +."""
+    model = randomize(net((weights,), dense(1))())
     exported = Exported(model)
-    assert len(read_packed(exported.content("packed"))) == 1
-    x = exported.inputs(5)
-    for format in ("packed", "packed_float", "fast"):
-        actual = run(exported.content(format), x)
-        assert max_error(exported.expected(x), actual) < 0.02
+    flat = FlatModel(exported.content("packed"))
+    (tensor,) = sign_bits(flat)
+    words = flat.constant(tensor)
+    assert words.dtype == np.int16 and np.all(words >= 0)
+    bits = (words[:, None] >> np.arange(15)) & 1
+    latent = model.layers[0].kernel.numpy().ravel()
+    np.testing.assert_array_equal(bits.ravel()[:weights] == 1, latent >= 0)
+    for format in BINARY_FORMATS:
+        assert exported.error(format) < 0.02
 
 
-@pytest.mark.parametrize("alpha", [1e-6, 10.0])
-@pytest.mark.parametrize("format", ["packed", "packed_float", "fast"])
-def test_alpha_may_be_small_or_large(alpha, format):
-    model = keras.Sequential(
-        [keras.Input((24,)), keras_lab.BinaryDense(8, use_bias=False)]
-    )
+@pytest.mark.parametrize("format", BINARY_FORMATS)
+@pytest.mark.parametrize("alpha", [0, 1e-42, 1e-6, 10])
+def test_alpha_may_be_zero_small_or_large(alpha, format):
+    model = net((24,), dense(8, use_bias=False))()
     model.layers[0].alpha.assign(alpha)
     exported = Exported(model)
-    x = exported.inputs(5)
-    actual = run(exported.content(format), x)
-    assert max_error(exported.expected(x), actual) < 0.02
-    (weight,) = read_packed(exported.content(format))
-    assert weight.alpha == np.float32(alpha)
-
-
-@pytest.mark.parametrize("weights", [14, 15, 16, 29, 30, 31])
-def test_any_number_of_weights_can_be_packed(weights):
-    model = randomize(
-        keras.Sequential([keras.Input((weights,)), keras_lab.BinaryDense(1)])
+    exported.check_read_back(format)
+    inputs, expected = exported.samples(5)
+    (y,), (z,) = (
+        expected.values(),
+        run(exported.content(format), inputs).values(),
     )
-    exported = Exported(model)
-    x = exported.inputs(5)
-    for format in ("packed", "packed_float", "fast"):
-        actual = run(exported.content(format), x)
-        assert max_error(exported.expected(x), actual) < 0.02
+    assert np.abs(z - y).max() <= 0.02 * np.abs(y).max() + 1e-20
 
 
-def test_layers_with_equal_kernels_are_both_read_back(rng):
-    kernel = signs(rng, 8, 8)
-    model = keras.Sequential([keras.Input((8,))])
-    for name in ("one", "two", "three"):
-        model.add(keras_lab.BinaryDense(8, use_bias=False, name=name))
-        model.add(layers.ReLU())
-        model.layers[-2].kernel.assign(kernel)
-        model.layers[-2].alpha.assign(0.5)
-    for format in ("packed", "packed_float", "fast"):
-        packed = read_packed(Exported(model).content(format))
-        assert [w.path for w in packed] == [
-            "one/kernel",
-            "two/kernel",
-            "three/kernel",
-        ]
-        for weight in packed:
-            np.testing.assert_array_equal(weight.signs, kernel)
-            assert weight.alpha == 0.5
+BEFORE_A_DENSE_LAYER = {
+    "norm": net((20,), norm, dense(6)),
+    "between": net((20,), dense(8), norm, dense(6), norm),
+    "rescaling": net(
+        (20,),
+        lambda: layers.Rescaling(list(np.linspace(0.1, 2, 20))),
+        dense(6),
+    ),
+    "nested": net((20,), norm, net((20,), dense(6))),
+    "in_time": net(
+        (3, 20), norm, lambda: layers.TimeDistributed(keras_lab.BinaryDense(6))
+    ),
+    "signs": net((20,), norm, dense(6, input_quantizer="sign")),
+}
 
 
-@pytest.mark.parametrize("format", ["packed", "packed_float", "fast"])
-def test_a_binary_kernel_that_is_not_in_the_file_is_named(rng, format):
-    model = randomize(
-        keras.Sequential([keras.Input((8,)), keras_lab.BinaryDense(6)])
+@pytest.mark.parametrize("case", BEFORE_A_DENSE_LAYER)
+def test_a_scale_of_its_inputs_leaves_a_dense_layer_binary(case):
+    exported = Exported(randomize(BEFORE_A_DENSE_LAYER[case]()))
+    exported.check_read_back("packed_float")
+    report = inspect(exported.content("packed_float"))
+    assert {row.kind for row in report.layers} == {"binary"}
+    assert "MAXIMUM" not in report.operators
+    assert exported.error("packed_float") < 1e-5
+
+
+@pytest.mark.parametrize("format", BINARY_FORMATS)
+def test_a_kernel_that_is_not_packed_is_named(
+    tmp_path, rng, monkeypatch, format
+):
+    path = tmp_path / "m.tflite"
+    absent = Kernel("net/other", random_signs(rng, 8, 6), np.float32(1))
+    monkeypatch.setattr(
+        export_module,
+        "trained_kernels",
+        lambda model: [*trained_kernels(model), absent],
     )
-    absent = Kernel("net/other/kernel", signs(rng, 8, 6), np.float32(1))
-    report = inspect(
-        rewrite(
-            Exported(model).flat(),
-            Format(format),
-            [*trained_kernels(model), absent],
-        )
-    )
-    assert report.not_packed == ("net/other/kernel",)
-    assert "not packed    net/other/kernel" in str(report)
-
-
-def test_a_kernel_that_stays_float_is_named_in_a_warning(tmp_path, monkeypatch):
-    monkeypatch.setattr(plan_module, "_why_float", lambda *args: "a reason")
-    model = keras.Sequential([keras.Input((8,)), keras_lab.BinaryDense(6)])
-    with pytest.warns(UserWarning, match="32 bits per weight: .*/kernel"):
-        report = export_tflite(model, tmp_path / "m.tflite")
-    assert report.not_packed == tuple(keras_lab.binary_weights(model))
+    with pytest.warns(UserWarning, match="32 bits per weight: net/other"):
+        report = export_tflite(net((8,), dense(6))(), path, format)
+    assert inspect(path).not_packed == report.not_packed == ("net/other",)
+    assert "net/other" in str(report)
+    assert len(read_packed(path)) == 1

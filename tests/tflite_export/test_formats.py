@@ -1,95 +1,133 @@
 """Every layer in every format, in every way that the runtimes can run it."""
 
+import numpy as np
 import pytest
 
-import tflite_export
-from tests.tflite_export.models import CASES, SIGN_CASES
+from tests.tflite_export.models import CASES
 from tests.tflite_export.support import (
+    BINARY_FORMATS,
     FORMATS,
-    RUNTIMES,
-    check_no_traps,
-    check_weights_are_read_back,
     exported,
-    exported_signs,
-    max_error,
-    representatives,
+    operators,
     tolerance,
 )
-from tflite_export import Format, inspect, run
+from tflite_export import Format, inspect
+from tflite_export.find import find_binary_constants
+from tflite_export.flatbuffer.model import FlatModel, name_of
+from tflite_export.plan import plan, preparations
+from tflite_export.prepare import trained_kernels
+from tflite_export.transformations import registry
 
-LAYERS = representatives(
-    CASES,
-    "dense",
-    "dense_folded",
-    "rows_folded",
-    "conv2d_folded",
-    "conv2d_skipping",
-    "winograd",
-    "depthwise",
-    "transpose",
-)
-SIGN_LAYERS = representatives(SIGN_CASES, "conv2d_same", "network")
-BINARY_FORMATS = [format for format in FORMATS if format != "float"]
-
-
-def check_outputs(model, format, most_error):
-    for samples in (1, 7):
-        inputs = model.inputs(samples)
-        expected = model.expected(inputs)
-        for options in RUNTIMES:
-            actual = run(model.content(format), inputs, **options)
-            error = max_error(expected, actual)
-            assert error <= most_error, (samples, options)
+# The other cases are slow. These go through every transformation.
+REPRESENTATIVES = """
+    dense_folded rows_per_channel conv2d_skipping winograd conv3d depthwise
+    transpose sign_network lstm_sequences gru lstm_sign_state
+""".split()
+# All ways in which the two interpreters can run a file.
+RUNTIMES = [
+    {"runtime": runtime, "xnnpack": xnnpack}
+    for runtime in ("litert", "tf")
+    for xnnpack in (True, False)
+]
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("case", LAYERS)
+def every_file(formats):
+    return pytest.mark.parametrize(
+        ("case", "format"),
+        [
+            pytest.param(
+                case,
+                format,
+                id=f"{case}-{format}",
+                marks=() if case in REPRESENTATIVES else pytest.mark.slow,
+            )
+            for case in CASES
+            for format in formats
+        ],
+    )
+
+
+@every_file(FORMATS)
 def test_outputs_are_those_of_keras_in_every_runtime(case, format):
-    check_outputs(exported(case), format, tolerance(format))
+    for samples, threads in ((1, 1), (7, 2)):
+        for options in RUNTIMES:
+            model = exported(case)
+            error = model.error(format, samples, threads=threads, **options)
+            assert error <= tolerance(format, case), (samples, options)
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("case", SIGN_LAYERS)
-def test_sign_inputs_are_exact_in_every_format_and_runtime(case, format):
-    check_outputs(exported_signs(case), format, 1e-5)
-
-
-@pytest.mark.parametrize("format", BINARY_FORMATS)
-@pytest.mark.parametrize("case", CASES)
+@every_file(BINARY_FORMATS)
 def test_signs_and_alpha_are_read_back_to_the_bit(case, format):
-    model = exported(case)
-    check_weights_are_read_back(model.model, model.content(format))
+    exported(case).check_read_back(format)
 
 
-@pytest.mark.parametrize("format", BINARY_FORMATS)
-@pytest.mark.parametrize("case", SIGN_CASES)
-def test_sign_layers_are_read_back_to_the_bit(case, format):
-    model = exported_signs(case)
-    check_weights_are_read_back(model.model, model.content(format))
-
-
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("make", [exported, exported_signs])
-def test_no_trap_of_the_runtime_is_emitted(make, format):
-    for case in CASES if make is exported else SIGN_CASES:
-        check_no_traps(make(case).content(format))
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_packed_weight_takes_a_bit_and_a_float_one_32(case):
-    model = exported(case)
-    for format in ("packed", "packed_float"):
-        for row in inspect(model.content(format)).layers:
-            assert row.kind == "binary"
+@every_file(FORMATS)
+def test_a_weight_takes_the_bits_of_its_format(case, format):
+    for row in inspect(exported(case).content(format)).layers:
+        assert row.kind == "binary"
+        if format == "float":
+            assert row.bits == 32
+        elif format == "fast":
+            assert row.bits <= 8
+        else:
             assert row.bytes == 2 * -(-row.weights // 15)
-    for row in inspect(model.content("fast")).layers:
-        assert row.bits <= 8
-    for row in inspect(model.content("float")).layers:
-        assert row.bits == 32
 
 
-def test_a_format_is_its_name_and_an_unknown_name_is_an_error():
-    assert tflite_export.Format("fast") is Format.FAST
-    assert Format.FAST == "fast" and str(Format.FAST) == "fast"
-    with pytest.raises(ValueError, match=r"'packed', .*Received: .*'onebit'"):
-        Format("onebit")
+# Other operators with INT8 inputs fail, or are silently wrong, in one runtime.
+INT8_PRODUCTS = {"FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D"}
+INT8_PRODUCTS |= {"TRANSPOSE_CONV", "DEQUANTIZE"}
+INT8_MOVES = {"GATHER", "RESHAPE", "CONCATENATION", "STRIDED_SLICE", "WHILE"}
+
+
+@every_file(FORMATS)
+def test_the_file_has_nothing_that_a_runtime_gets_wrong(case, format):
+    content = exported(case).content(format)
+    for name, types, constant, tensors in operators(content):
+        assert not name.startswith("CUSTOM") and "FLEX" not in name
+        assert "INT2" not in types
+        if "INT4" in types:
+            assert name == "FULLY_CONNECTED"
+            # XNNPACK's kernel takes a scale per channel and even inputs.
+            assert tensors[1].shape[1] % 2 == 0
+            assert len(tensors[1].quantization.scale) == tensors[1].shape[0]
+        if "INT8" in types:
+            assert name in INT8_PRODUCTS | INT8_MOVES
+        if name in INT8_PRODUCTS and "INT8" in types:
+            scales = tensors[types.index("INT8")].quantization.scale
+            assert np.all(scales > 0) and np.all(np.isfinite(scales))
+            if name != "FULLY_CONNECTED":
+                assert len(scales) > 1 or 1 in tensors[1].shape
+            if name == "CONV_2D":
+                assert constant[1]
+        if name == "CONCATENATION":
+            assert all(len(tensor.shape) < 7 for tensor in tensors)
+    # What is unpacked in a loop is unpacked in each call.
+    for subgraph in FlatModel(content).subgraphs[1:]:
+        names = [name_of(tensor) for tensor in subgraph.tensors]
+        assert not any(name.endswith("/sign_bits") for name in names)
+
+
+def test_the_representatives_go_through_every_transformation():
+    found = set()
+    for case in REPRESENTATIVES:
+        model = exported(case)
+        kernels = trained_kernels(model.model)
+        for format in map(Format, BINARY_FORMATS):
+            flat = model.flat()
+            found |= {
+                step
+                for step in preparations(format)
+                for subgraph in flat.subgraphs
+                for operator in subgraph.operators
+                if step.can_apply(flat, subgraph, operator)
+            }
+            placements = plan(
+                flat, find_binary_constants(flat, kernels), format
+            )
+            found |= {step for p in placements for step in p.steps}
+            assert flat.to_bytes() == model.flat().to_bytes()
+    assert found == {
+        *registry.REPAIRS,
+        *registry.PREPARATIONS,
+        *registry.TRANSFORMATIONS,
+    }
