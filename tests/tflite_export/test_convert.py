@@ -86,7 +86,6 @@ def test_every_input_and_output_has_its_own_name_and_value(make, names):
         (net((5,), dense(3)), 3, 3),
         (net((5,), dense(3), batch_size=2), None, 2),
         (net((4, 5), lstm(3)), None, 1),
-        (net((4, 5), lstm(3), batch_size=2), 2, 2),
     ],
 )
 def test_the_batch_size_is_the_given_one_or_that_of_the_input(

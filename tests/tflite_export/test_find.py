@@ -1,5 +1,6 @@
 """Each trained kernel is found in the file, under its own unique path."""
 
+import functools
 import itertools
 
 import keras
@@ -82,7 +83,7 @@ def odd_names():
 
 MODELS = [towers, towers_of_different_sizes, a_block_used_twice]
 MODELS += [inner_layers, a_row, odd_names]
-slow = pytest.mark.slow
+slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("make", MODELS)
@@ -90,9 +91,9 @@ slow = pytest.mark.slow
     ("equal", "alphas"),
     [
         (True, (0.5,)),
-        pytest.param(True, (0.25, 0.5, 0.75, 1), marks=slow),
-        pytest.param(False, (0.25, 0.5, 0.75, 1), marks=slow),
-        pytest.param(False, (0.5,), marks=slow),
+        slow_param(True, (0.25, 0.5, 0.75, 1)),
+        slow_param(False, (0.25, 0.5, 0.75, 1)),
+        slow_param(False, (0.5,)),
     ],
 )
 def test_every_kernel_has_a_path_of_its_own(rng, make, equal, alphas):
@@ -116,7 +117,7 @@ def test_every_kernel_has_a_path_of_its_own(rng, make, equal, alphas):
 dense = maker(keras_lab.BinaryDense)
 
 
-@pytest.mark.parametrize("weights", [1, 14, 15, 16, 31, 1000])
+@pytest.mark.parametrize("weights", [1, 15, slow_param(16), slow_param(1000)])
 def test_the_bits_in_the_file_are_those_that_the_docs_describe(weights):
     """Fifteen signs in each INT16, the first in the lowest bit, 1 for +."""
     model = randomize(net((weights,), dense(1))())
@@ -133,7 +134,7 @@ def test_the_bits_in_the_file_are_those_that_the_docs_describe(weights):
 
 
 @pytest.mark.parametrize("format", BINARY_FORMATS)
-@pytest.mark.parametrize("alpha", [0, 1e-42, 1e-6, 10])
+@pytest.mark.parametrize("alpha", [0, 10, slow_param(1e-42), slow_param(1e-6)])
 def test_alpha_may_be_zero_small_or_large(alpha, format):
     model = net((24,), dense(8, use_bias=False))()
     model.layers[0].alpha.assign(alpha)

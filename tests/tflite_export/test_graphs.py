@@ -1,5 +1,6 @@
 """Which operators a layer becomes in each format, and what they cost."""
 
+import functools
 import time
 
 import keras
@@ -21,6 +22,7 @@ from tflite_export.transformations import conv_as_winograd as winograd
 PACKED_FORMATS = ["packed", "packed_float"]
 dense, conv = maker(keras_lab.BinaryDense), maker(keras_lab.BinaryConv2D)
 lstm = maker(keras_lab.BinaryLSTM)
+slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
 same = {"padding": "same"}
 sign_conv = conv(8, 3, input_quantizer="sign", **same)
 
@@ -81,8 +83,10 @@ def test_a_layer_becomes_the_operators_of_its_format(
         # Too few inputs, two tiles for five columns, too large, strides.
         (net((8, 8, 3), conv(8, 3, **same)), "float32", 1),
         (net((8, 5, 16), conv(8, 3, **same)), "float32", 1),
-        (net((8, 8, 16), conv(8, 5, **same)), "float32", 1),
-        (net((8, 8, 16), conv(8, 3, strides=2, **same)), "float32", 1),
+        slow_param(net((8, 8, 16), conv(8, 5, **same)), "float32", 1),
+        slow_param(
+            net((8, 8, 16), conv(8, 3, strides=2, **same)), "float32", 1
+        ),
         # Where signs are taken of the outputs, they must be exact.
         (net((8, 8, 16), conv(8, 3, **same), norm, sign_conv), "float32", 2),
         (shared_conv, "float32", 6),
