@@ -214,7 +214,8 @@ def _batches(data, batch_size, model):
             f"Received: data={data!r} of type {type(data).__name__}"
         )
     if isinstance(data, keras.utils.PyDataset):
-        data = (data[index] for index in range(len(data)))
+        dataset = data
+        data = (dataset[index] for index in range(len(dataset)))
     return (x[0] if isinstance(x, (tuple, list)) else x for x in data)
 
 

@@ -14,7 +14,7 @@ from tests.tflite_export.support import (
 from tflite_export import Format, inspect
 from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel, name_of
-from tflite_export.plan import plan, preparations
+from tflite_export.plan import plan
 from tflite_export.prepare import trained_kernels
 from tflite_export.transformations import registry
 
@@ -116,15 +116,14 @@ def test_the_representatives_go_through_every_transformation():
             flat = model.flat()
             found |= {
                 step
-                for step in preparations(format)
+                for step in (*registry.REPAIRS, *registry.PREPARATIONS)
                 for subgraph in flat.subgraphs
                 for operator in subgraph.operators
                 if step.can_apply(flat, subgraph, operator)
             }
-            placements = plan(
-                flat, find_binary_constants(flat, kernels), format
-            )
-            found |= {step for p in placements for step in p.steps}
+            constants = find_binary_constants(flat, kernels)
+            sites = plan(flat, constants, format)
+            found |= {step for site in sites for step in site.steps}
             assert flat.to_bytes() == model.flat().to_bytes()
     assert found == {
         *registry.REPAIRS,

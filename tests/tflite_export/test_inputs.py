@@ -102,7 +102,7 @@ def test_what_is_wrong_is_named_before_any_work(
     ("function", "argument", "error", "match"),
     [
         (tflite_export.Format, "onebit", ValueError, "Received: .*'onebit'"),
-        (tflite_export.pack, 3, TypeError, "Received: int"),
+        (tflite_export.pack, 3, TypeError, "Received: 3 of type int"),
         (tflite_export.inspect, 3, TypeError, "Received: 3 of type int"),
         (tflite_export.read_packed, "absent", FileNotFoundError, "'absent"),
         (tflite_export.inspect, ".", IsADirectoryError, r"Received: '\.'"),

@@ -87,15 +87,12 @@ def pairs():
     return [(x[n : n + 10], y[n : n + 10]) for n in (0, 10, 20)]
 
 
-BROKEN = pytest.mark.xfail(reason="A PyDataset is not read", strict=True)
-
-
 @pytest.mark.parametrize(
     "make",
     [
         pairs,
         lambda: [x for x, _ in pairs()],
-        pytest.param(Batches, marks=BROKEN),
+        Batches,
     ],
 )
 def test_batches_are_given_as_to_fit_and_frozen_layers_stay(make):
