@@ -18,10 +18,7 @@ from benchmarks import harness
 from benchmarks.tables import BLOCKS, TASKS, headline
 
 ROOT = harness.RESULTS.parents[1]
-DOCUMENTS = (
-    *("results/benchmarks/README.md", "README.md", "docs/**/*.md"),
-    "tflite_export/README.md",
-)
+DOCUMENTS = ("results/benchmarks/README.md", "README.md", "docs/**/*.md")
 COLOURS = {"keras": "#777777", "lab": "#c0392b", "export": "#2471a3"}
 MARKERS = "<!-- benchmarks: {} -->\n{}<!-- benchmarks: end -->"
 

@@ -303,10 +303,6 @@ def headline(results):
     return table(["", *HEADLINE], lines)
 
 
-def median_ratio(row):
-    return f"{row['ratio']['median']:.2f}"
-
-
 def one_thread(row):
     return 1000 * statistics.median(row["seconds"]["1"])
 

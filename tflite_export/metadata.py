@@ -31,7 +31,7 @@ class PackedWeight:
             made with keras_lab, the name of the tensor.
         shape: The shape of the kernel in Keras.
         signs: int8 array of ±1 in that shape.
-        alpha: float32 array of α, in the shape that the layer has it: `()` for
+        alpha: float32 array of α, in the layer's shape: `()` for
             one per tensor. For a model that was not made with keras_lab, one
             per tensor or one per output channel.
     """

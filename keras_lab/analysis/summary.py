@@ -41,7 +41,7 @@ def summary(
       32-bit, including the scales α. A shared weight counts once.
     - Bytes now: the size of the variables. Bytes exported: the size in the
       packed `.tflite` file, which is written to a temporary folder. A layer
-      shows the bytes of its kernels. The last line but one shows α, biases,
+      shows the bytes of its kernels. The second-to-last line shows α, biases,
       batch norm and the graph. A binary kernel that the file stores with 32
       bits per weight is marked.
     - Multiply-accumulates (MACs) of the kernels, per example. A 1-bit MAC has a

@@ -134,6 +134,6 @@ def _compression(factor):
     if factor < 1:
         return (
             f"The exported file is {1 / factor:.1f} times as large as the "
-            "weights: in so small a network, the graph takes most of it."
+            "weights: in a network this small, the graph takes most of it."
         )
     return f"Compression: {factor:.1f} (bytes now / bytes of the exported file)"

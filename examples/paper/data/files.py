@@ -194,7 +194,7 @@ def read_mat(path: Path) -> tuple[np.ndarray, np.ndarray]:
     The label of the digit 0 is 10 in the file and 0 here.
     """
     with _reading(path):
-        from scipy.io import loadmat  # From the extra keras_lab[datasets].
+        from scipy.io import loadmat  # From the extra keras_lab[examples].
 
         content = loadmat(path)
         images, labels = content["X"], content["y"].ravel()
