@@ -325,7 +325,7 @@ def parse(argv=None):
     add("--learning-rate", type=float, default=0.002)
     add("--distill", type=float, default=1.0, help="its weight in the loss")
     add("--progressive", type=int, default=0, help="epochs; default: none")
-    add("--images", type=int, help="train only on the first so many")
+    add("--images", type=int, help="train only on the first N images")
     add("--no-augment", dest="augment", action="store_false")
     add("--output", type=Path, default=Path("finetune"))
     options = parser.parse_args(argv)

@@ -134,8 +134,6 @@ def load_model(path):
     Args:
         path: The path of the file.
     """
-    import keras
-
     path = Path(path)
     if path.suffix not in (".keras", ".h5"):
         raise ValueError(
@@ -152,6 +150,8 @@ def load_model(path):
         raise ValueError(
             f"Keras cannot load '{path}': the file is damaged, or not a model"
         )
+    import keras
+
     try:
         return keras.models.load_model(path, compile=False)
     except PROBLEMS as error:

@@ -23,7 +23,7 @@ METHODS = {
     for cls in (keras.Model, keras.layers.RNN, keras.optimizers.Optimizer)
     for name in dir(cls)
     if callable(getattr(cls, name))
-}
+} | {"train_function", "test_function", "predict_function"}
 LISTED = re.compile(r"^\| `([\w/.]+)` \| `([\w.]+)` \|", re.M)
 
 

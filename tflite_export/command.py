@@ -55,12 +55,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments):
-    import keras_lab
+    # In the command `keras-lab` this module comes without Keras, so that a
+    # wrong path is an error at once.
+    from keras_lab.files import check_target, load_model
+
+    check_target("path", arguments.output, SUFFIXES)
+    model = load_model(arguments.model)
     from tflite_export.export import export_tflite
 
-    keras_lab.files.check_target("path", arguments.output, SUFFIXES)
     return export_tflite(
-        keras_lab.files.load_model(arguments.model),
+        model,
         arguments.output,
         arguments.format,
         batch_size=arguments.batch_size,

@@ -19,7 +19,7 @@ RANDOM_SAMPLES, RANDOM_SIZE = 8, 16
 
 
 def check_model(model) -> None:
-    """Raises an error if a model cannot be exported, as far as one can see."""
+    """Raises an error if it is clear that a model cannot be exported."""
     if not isinstance(model, keras.Model):
         raise TypeError(
             "`export_tflite` needs a Keras model. "

@@ -53,6 +53,11 @@ def walk(
     >>> for path, layer in keras_lab.walk(model).items():
     ...     print(path, type(layer).__name__)
     """
+    if not isinstance(model, keras.Layer):
+        raise TypeError(
+            "`model` must be a Keras model or layer. "
+            f"Received: model={model!r} of type {type(model).__name__}"
+        )
     layers, seen = {}, {id(model)}
 
     def visit(layer, prefix):

@@ -140,3 +140,9 @@ def test_paths_lead_to_the_right_layers_in_the_order_of_the_model():
     assert [p for p in paths if "/" not in p] == [x.name for x in model.layers]
     leaves = [p for p in paths if p not in ("left", "right")]
     assert list(leaf_layers(model)) == leaves
+
+
+@pytest.mark.parametrize("function", [walk, binary_weights])
+def test_what_is_not_a_layer_is_named(function):
+    with pytest.raises(TypeError, match="Received: model=3 of type int"):
+        function(3)
