@@ -19,6 +19,7 @@ from tflite_export.prepare import (
     as_functional,
     compute_in_float32,
     fixed_batch_size,
+    float_layers,
     trained_kernels,
 )
 from tflite_export.report import ExportReport, describe
@@ -83,7 +84,10 @@ def export_tflite(
 
     # Convert it to float operators, then rewrite its binary weights.
     converted = convert(frozen, batch_size)
-    content = rewrite(converted, format, trained_kernels(model))
+    kernels = trained_kernels(model)
+    content = rewrite(
+        converted, format, kernels, float_layers(frozen, kernels)
+    )
 
     # Run the result, describe it, write it.
     agreement = validate(content, inputs, expected, origin, format, tolerance)

@@ -19,20 +19,34 @@ from tflite_export.graph.weights import (
     weight_uses,
 )
 
+# So many signs per channel can be those of a float kernel by chance.
+FEW_SIGNS = 16
+
 
 def find_binary_constants(
-    model: FlatModel, kernels: list[Kernel] = ()
+    model: FlatModel,
+    kernels: list[Kernel] = (),
+    float_layers: frozenset[str] = frozenset(),
 ) -> list[BinaryConstant]:
     """The binary weights of a model, in the order in which they are used.
 
-    If the trained kernels are known, the signs are theirs, even in a channel
-    that a batch norm with γ = 0 made zero.
+    Args:
+        model: The model.
+        kernels: The trained kernels. If they are known, only they are binary,
+            and the signs are theirs, even in a channel that a batch norm with
+            γ = 0 made zero. If there are none, every constant that is ±s is.
+        float_layers: The paths of layers whose kernels are not binary. Their
+            values may look like those of a trained kernel.
     """
     uses, matches = {}, {}
     for place, operator in weight_uses(model):
         if place not in uses:
             uses[place] = operator
-            matches[place] = _matches(model, place, operator, kernels)
+            matches[place] = _matches(
+                model, place, operator, kernels, float_layers
+            )
+    if float_layers:
+        matches = _without_chance(matches)
     chosen = _choose(matches)
     constants = [
         _constant(model, place, operator, chosen[place])
@@ -97,9 +111,10 @@ class _Match:
     signs: np.ndarray
     scales: np.ndarray
     likeness: tuple = ()
+    is_named: bool = False
 
 
-def _matches(model, place, operator, kernels):
+def _matches(model, place, operator, kernels, float_layers):
     """The kernels that the constant at a place may be."""
     number, index = place
     subgraph = model.subgraphs[number]
@@ -114,36 +129,74 @@ def _matches(model, place, operator, kernels):
     # The output of the operator has the names of both.
     output = subgraph.tensors[int(operator.outputs[0])]
     layers = [layers_in(name_of(part)) for part in (tensor, output)]
+    if not kernels:
+        return _untrained(weights, axis)
+    named = {*layers[0], *layers[1]}
     matches = []
     for kernel in kernels:
+        is_named = any(map(kernel.is_of, named))
+        if not is_named and not named.isdisjoint(float_layers):
+            continue
         for part in _candidates(kernel, weights):
             signs = _as_stored(part.signs, weights.shape, name)
             scales = None if signs is None else _scales(weights, signs, axis)
             if scales is not None:
                 likeness = _likeness(layers, part, scales)
-                matches.append(_Match(part, signs, scales, likeness))
-    return matches or _untrained(weights, axis)
+                match = _Match(part, signs, scales, likeness, is_named)
+                matches.append(match)
+    return matches
+
+
+def _without_chance(matches):
+    """Drops what may match by chance: a few signs, in a layer without a name.
+
+    The converter does not name the layer of an output before a batch norm, for
+    instance. With one weight per channel, any kernel matches.
+    """
+    named = {m.kernel.path for ms in matches.values() for m in ms if m.is_named}
+    return {
+        place: [
+            match
+            for match in candidates
+            if match.kernel is None
+            or match.is_named
+            or match.kernel.path not in named
+            or match.signs.size >= FEW_SIGNS * match.scales.size
+        ]
+        for place, candidates in matches.items()
+    }
 
 
 def _choose(matches):
     """One match per place: small kernels may have the same signs.
 
-    The names decide. Where they do not, it is a kernel that no place has yet.
+    The names decide. Where they do not, as many kernels as possible get a
+    place of their own.
     """
-    chosen, used = {}, set()
+    best = {}
+    for place, candidates in matches.items():
+        most = max((match.likeness for match in candidates), default=None)
+        best[place] = [m for m in candidates if m.likeness == most]
+    owners, chosen = {}, {}
 
-    def preference(match):
-        path = match.kernel and (match.kernel.path, match.kernel.first_channel)
-        return match.likeness, path not in used
+    def find_free(place, seen):
+        """Gives the place a kernel, if others can make room for it."""
+        for match in best[place]:
+            kernel = match.kernel
+            key = kernel and (kernel.path, kernel.first_channel)
+            if key in seen:
+                continue
+            seen.add(key)
+            if key not in owners or find_free(owners[key], seen):
+                owners[key], chosen[place] = place, match
+                return True
+        return False
 
-    def best_likeness(item):
-        return max(match.likeness for match in item[1])
-
-    items = [item for item in matches.items() if item[1]]
-    for place, candidates in sorted(items, key=best_likeness, reverse=True):
-        match = chosen[place] = max(candidates, key=preference)
-        if match.kernel is not None:
-            used.add((match.kernel.path, match.kernel.first_channel))
+    for place, candidates in best.items():
+        # A kernel may have several places: a shared layer, before several
+        # batch norms.
+        if candidates and not find_free(place, set()):
+            chosen[place] = candidates[0]
     return chosen
 
 

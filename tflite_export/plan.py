@@ -11,11 +11,19 @@ from tflite_export.transformations.registry import TRANSFORMATIONS
 
 
 def plan(
-    model: FlatModel, constants: list[BinaryConstant], format: Format
+    model: FlatModel,
+    constants: list[BinaryConstant],
+    format: Format,
+    in_float: frozenset[str] = frozenset(),
 ) -> list[Site]:
-    """A site for each constant, with its steps. The model is not changed."""
+    """A site for each constant, with its steps. The model is not changed.
+
+    The paths `in_float` are those of kernels that must not compute in int8.
+    """
     unpacker = Unpacker(model)
-    sites = [Site(model, c, format, unpacker) for c in constants]
+    sites = [
+        Site(model, c, format, unpacker, c.path in in_float) for c in constants
+    ]
     for site in sites:
         site.note = _why_float(site)
         if not site.note:

@@ -22,6 +22,26 @@ def trained_kernels(model: keras.Model) -> list[Kernel]:
     ]
 
 
+def float_layers(model: keras.Model, kernels: list[Kernel]) -> frozenset[str]:
+    """The paths of the layers of a frozen model with kernels of their own.
+
+    Without those of the trained kernels.
+    """
+    layers = keras_lab.walk(model)
+    inner = {
+        id(weight): path
+        for path, layer in layers.items()
+        for weight in layer.weights
+        if len(weight.shape) > 1
+    }
+    # A layer comes before the layers inside it, so the innermost one is left.
+    return frozenset(
+        path
+        for path in inner.values()
+        if not any(kernel.is_of(path) for kernel in kernels)
+    )
+
+
 def is_functional(model: keras.Model) -> bool:
     """Whether it is a Sequential or functional model with Keras' own `call`."""
     own = [

@@ -144,7 +144,7 @@ def describe(
         not_packed = metadata["not_packed"]
         rows += _binary_rows(model, metadata)
         described = {tuple(entry["signs"]) for entry in metadata["weights"]}
-    rows += _other_rows(model, described)
+    rows += _other_rows(model, described, by_value=metadata is None)
     operators = Counter(
         model.operator_name(operator)
         for subgraph in model.subgraphs
@@ -186,11 +186,14 @@ def _binary_rows(model, metadata):
         )
 
 
-def _other_rows(model, described):
-    """The constant weights that the metadata do not describe."""
+def _other_rows(model, described, by_value):
+    """The constant weights that the metadata do not describe.
+
+    Without metadata, those that are ±s count as binary.
+    """
     binary = {
         (constant.subgraph, constant.tensor): constant
-        for constant in find_binary_constants(model)
+        for constant in (find_binary_constants(model) if by_value else ())
     }
     for place, operator in weight_uses(model):
         subgraph, number = place

@@ -32,15 +32,24 @@ def pack(path) -> bytes:
 
 
 def rewrite(
-    model: FlatModel, format: Format, kernels: list[Kernel] = ()
+    model: FlatModel,
+    format: Format,
+    kernels: list[Kernel] = (),
+    float_layers: frozenset[str] = frozenset(),
+    in_float: frozenset[str] = frozenset(),
 ) -> bytes:
     """Writes the binary weights of a float model in a format.
 
-    The model is changed. Trained kernels that are known give the signs.
+    Args:
+        model: The model. It is changed.
+        format: The format.
+        kernels, float_layers: As in `find_binary_constants`.
+        in_float: The paths of kernels to compute with in float32, whatever the
+            format.
     """
     float_bytes = len(model.to_bytes())
     _prepare(model, format)
-    constants = find_binary_constants(model, kernels)
+    constants = find_binary_constants(model, kernels, float_layers)
     if not constants and not kernels:
         raise NothingBinaryError(
             "The model has no binary weights: no constant is ±s, with one s "
@@ -48,7 +57,7 @@ def rewrite(
         )
     if format == Format.FLOAT:
         return model.to_bytes()
-    sites = plan(model, constants, format)
+    sites = plan(model, constants, format, in_float)
     not_packed = kernels_not_found(constants, kernels)
     for site in sites:
         for step in site.steps:

@@ -19,6 +19,8 @@ from tflite_export.graph.weights import (
 UNPACKED_INT8 = ("FULLY_CONNECTED", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 # Operators whose int8 kernel takes constant weights.
 CONSTANT_INT8 = (*UNPACKED_INT8, "CONV_2D")
+# The note on a weight that `precision` keeps in float.
+KEPT_IN_FLOAT = "int8 would lose too much precision"
 
 
 @dataclasses.dataclass(eq=False)
@@ -35,6 +37,7 @@ class Site:
         format: The format to write.
         unpacker: Writes the operators that unpack weights. All sites of a
             model share it.
+        in_float: Whether the users must not compute in int8.
         users: The operators whose weight it is.
         steps: The transformations to run, in order. None: it stays float32.
         note: Why the arithmetic is not the usual one of the format, or empty.
@@ -49,6 +52,7 @@ class Site:
     constant: BinaryConstant
     format: Format
     unpacker: Unpacker
+    in_float: bool = False
     users: list = dataclasses.field(init=False)
     steps: list = dataclasses.field(init=False, default_factory=list)
     note: str = dataclasses.field(init=False, default="")
@@ -85,6 +89,8 @@ class Site:
             return "no int8 kernel for these weights"
         if any(is_grouped(self.model, self.subgraph, u) for u in self.users):
             return "no int8 kernel for groups"
+        if self.in_float:
+            return KEPT_IN_FLOAT
         signs = self._sign_inputs
         if any(signs):
             if not all(signs):

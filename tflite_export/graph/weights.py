@@ -50,6 +50,16 @@ class Kernel:
     alpha: np.ndarray
     first_channel: int = 0
 
+    def is_of(self, layer: str) -> bool:
+        """Whether it is the kernel of a layer, given the layer's path.
+
+        The path may also have a layer of the same name around it, which
+        freezing adds, or the cell of a recurrent layer.
+        """
+        owner, layer = self.path.split("/")[:-1], layer.split("/")
+        rest = iter(layer)
+        return owner[:1] == layer[:1] and all(part in rest for part in owner)
+
 
 @dataclasses.dataclass(frozen=True)
 class BinaryConstant:
