@@ -6,19 +6,22 @@ its signs and its α are in the file. `docs/export.md` documents it.
 
 import dataclasses
 import json
+import warnings
+import zlib
 
 import numpy as np
 
 from tflite_export.container import read_content
 from tflite_export.errors import InvalidModelError, damage_as_error
-from tflite_export.flatbuffer.model import FlatModel
+from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.flatbuffer.schema import schema
 from tflite_export.formats import Format, Storage
 from tflite_export.graph.packed_bits import unpack_signs
 from tflite_export.graph.site import Site
 
 METADATA_NAME = "keras_lab.binary_weights"
-VERSION = 1
+# Version 1 has no checksums.
+VERSION, VERSIONS = 2, (1, 2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,12 +48,20 @@ class PackedWeight:
 def read_packed(path) -> list[PackedWeight]:
     """The binary weights of a file that this package wrote.
 
+    The signs and α are checked: each has a CRC-32 in the file, and the names of
+    the tensors must be those of the paths. A file that was written by a version
+    of keras_lab without checksums is read with a warning.
+
     Args:
         path: The path of a `.tflite` or `.tflz` file, or its content as bytes.
 
     Returns:
         A list with one `PackedWeight` per kernel, in the order in which the
         file uses them.
+
+    Raises:
+        InvalidModelError: If the file is damaged, or says nothing about its
+            binary weights.
 
     Example:
 
@@ -65,15 +76,31 @@ def read_packed(path) -> list[PackedWeight]:
             "The model does not say where its binary weights are. Either "
             "tflite_export did not write it, or its format is 'float'."
         )
+    if metadata["version"] == 1:
+        warnings.warn(
+            "The file has no checksums: it was written by an older version of "
+            "keras_lab. Its signs and α are not checked.",
+            stacklevel=2,
+        )
     return packed_weights(model, metadata)
 
 
 def packed_weights(model: FlatModel, metadata: dict) -> list[PackedWeight]:
     """The binary weights of a model, given its metadata."""
-    parts = {}
+    parts, owners = {}, {}
+    for entry in metadata["weights"]:
+        # The first path with these signs. Others are twins.
+        owners.setdefault(tuple(entry["signs"]), entry["path"])
     with damage_as_error(f"metadata '{METADATA_NAME}'"):
         for entry in metadata["weights"]:
+            has_sum = metadata["version"] > 1
+            if has_sum:
+                _check_names(model, entry, owners[tuple(entry["signs"])])
             weight = _read_entry(model, entry)
+            if has_sum and _crc32(weight) != entry["crc32"]:
+                raise ValueError(
+                    f"the signs or α of '{weight.path}' have changed"
+                )
             of_kernel = parts.setdefault(weight.path, {})
             of_kernel[entry["first_channel"]] = weight
         return [_joined(weights) for weights in parts.values()]
@@ -99,6 +126,27 @@ def _read_entry(model, entry):
     )
 
 
+def _check_names(model, entry, owner):
+    names = f"{owner}/{_suffix(entry['encoding'])}", f"{entry['path']}/alpha"
+    for key, expected in zip(("signs", "alpha"), names):
+        subgraph, number = entry[key]
+        name = name_of(model.subgraphs[subgraph].tensors[number])
+        if name != expected:
+            raise ValueError(f"'{key}' is the tensor '{name}', not '{expected}'")
+
+
+def _crc32(weight):
+    """The checksum of signs as int8 and α as float32, in Keras' order."""
+    signs = np.ascontiguousarray(weight.signs, np.int8).tobytes()
+    alpha = np.ascontiguousarray(weight.alpha, "<f4").tobytes()
+    return zlib.crc32(signs + alpha)
+
+
+def _suffix(encoding):
+    """The end of the name of a tensor with signs."""
+    return "sign_bits" if encoding == Storage.BITS else "signs"
+
+
 def _joined(parts):
     """The kernel of which these are the parts, by their first channel."""
     weights = [parts[first] for first in sorted(parts)]
@@ -121,11 +169,13 @@ def read_metadata(model: FlatModel) -> dict | None:
             data = model.model.buffers[entry.buffer].data
             with damage_as_error(f"metadata '{METADATA_NAME}'"):
                 content = json.loads(bytes(np.asarray(data, np.uint8)))
-                if content["version"] != VERSION:
-                    raise ValueError(f"of version {content['version']}")
+                if content["version"] not in VERSIONS:
+                    raise ValueError(f"of version {content['version']!r:.60}")
                 _check(content, HEAD)
                 for weight in content["weights"]:
                     _check(weight, ENTRY)
+                    if content["version"] > 1:
+                        _check(weight, {"crc32": _is_number})
             return content
     return None
 
@@ -202,10 +252,14 @@ def write_metadata(
 def _entry(model, site, kernel):
     stored = site.stored
     path = stored.path if kernel is None else kernel.path
+    subgraph, number = site.place
+    if kernel is site.constant.kernel:
+        name = f"{path}/{_suffix(site.storage)}"
+        model.subgraphs[subgraph].tensors[number].name = name
     alpha = _alpha(site.constant, kernel)
     main = model.subgraphs[0]
     tensor = model.add_constant(main, f"{path}/alpha", alpha.reshape(-1))
-    return {
+    entry = {
         "path": path,
         "operator": stored.operator,
         "arithmetic": "int8" if site.int8 else "float32",
@@ -213,7 +267,7 @@ def _entry(model, site, kernel):
         "shape": list(stored.shape),
         "first_channel": 0 if kernel is None else kernel.first_channel,
         "encoding": str(site.storage),
-        "signs": list(site.place),
+        "signs": [subgraph, number],
         "stored_shape": list(stored.signs.shape),
         "keras_axes": list(stored.to_keras),
         "channel_axis": stored.axis,
@@ -221,6 +275,7 @@ def _entry(model, site, kernel):
         "alpha": [0, tensor],
         "alpha_shape": list(alpha.shape),
     }
+    return {**entry, "crc32": _crc32(_read_entry(model, entry))}
 
 
 def _as_hex(channels):

@@ -18,7 +18,8 @@ from tests.tflite_export.support import (
     sign_bits,
 )
 from tflite_export import export as export_module
-from tflite_export import export_tflite, inspect, read_packed, run
+from tflite_export import export_tflite, inspect, pack, read_packed, run
+from tflite_export.find import _choose, _Match
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.graph.weights import Kernel
 from tflite_export.prepare import trained_kernels
@@ -112,6 +113,90 @@ def test_every_kernel_has_a_path_of_its_own(rng, make, equal, alphas):
             for path, weight in trained.items()
         )
         assert exported.error(format) < 0.02
+
+
+def test_layers_of_one_name_in_two_models_are_two_kernels(tmp_path):
+    def tower(name):
+        x = keras.Input((32,))
+        y = keras_lab.BinaryDense(16, name="fc")(x)
+        return keras.Model(x, y, name=name)
+
+    a, b = keras.Input((32,)), keras.Input((32,))
+    y = layers.Add()([tower("l")(a), tower("r")(b)])
+    export_tflite(keras.Model([a, b], y), tmp_path / "t.tflite")
+    found = [weight.path for weight in read_packed(tmp_path / "t.tflite")]
+    assert found == ["l/fc/kernel", "r/fc/kernel"]
+
+
+def beside_ones():
+    ones = layers.Dense(8, kernel_initializer="ones", name="float")
+    return [keras.Input((8,)), ones, keras_lab.BinaryDense(8)]
+
+
+def beside_a_blur():
+    blur = keras.initializers.Constant(1 / 9)
+    return [
+        keras.Input((8, 8, 3)),
+        layers.DepthwiseConv2D(3, depthwise_initializer=blur, name="float"),
+        layers.BatchNormalization(),
+        layers.Flatten(),
+        keras_lab.BinaryDense(6),
+    ]
+
+
+def beside_one_input():
+    """With one weight per channel, a float kernel is ±s too."""
+    return [
+        keras.Input((1,)),
+        layers.Dense(8, use_bias=False, name="float"),
+        layers.BatchNormalization(),
+        keras_lab.BinaryDense(1),
+        keras_lab.BinaryDense(8, use_bias=False),
+        layers.BatchNormalization(),
+    ]
+
+
+@pytest.mark.parametrize("make", [beside_ones, beside_a_blur, beside_one_input])
+@pytest.mark.parametrize(
+    "format", ["packed", slow_param("packed_float"), slow_param("fast")]
+)
+def test_a_float_kernel_that_looks_binary_stays_float(tmp_path, make, format):
+    path = tmp_path / "m.tflite"
+    model = keras.Sequential(make())
+    report = export_tflite(model, path, format)
+    kinds = {row.layer: (row.kind, row.arithmetic) for row in report.layers}
+    trained = keras_lab.binary_weights(model)
+    assert {p for p, (kind, _) in kinds.items() if kind == "binary"} == set(
+        trained
+    )
+    assert kinds.popitem()[1] == ("float", "float32")
+
+
+def test_pack_finds_every_kernel_that_is_binary_by_value():
+    exported = Exported(keras.Sequential(beside_ones()))
+    rows = inspect(pack(exported.converted)).layers
+    assert [row.kind for row in rows] == ["binary", "binary"]
+
+
+def test_small_kernels_before_batch_norms_are_not_mixed_up(rng):
+    """Up to the signs of γ there are only four different 2×2 kernels."""
+    parts = [keras.Input((2,))]
+    for _ in range(8):
+        parts += [
+            keras_lab.BinaryDense(2, use_bias=False),
+            layers.BatchNormalization(),
+        ]
+    exported = Exported(randomize(keras.Sequential(parts), 1))
+    exported.check_read_back("packed_float")
+    report = inspect(exported.content("packed_float"))
+    assert not report.not_packed
+
+
+def test_a_kernel_makes_room_for_one_that_fits_nowhere_else(rng):
+    one, two = (Kernel(name, rng, rng) for name in ("one", "two"))
+    first, second = (_Match(k, rng, rng) for k in (one, two))
+    chosen = _choose({"any": [first, second], "one": [first]})
+    assert chosen == {"any": second, "one": first}
 
 
 dense = maker(keras_lab.BinaryDense)

@@ -3,11 +3,13 @@
 import json
 import random
 
+import keras
 import numpy as np
 import pytest
 
 import tflite_export
-from tests.tflite_export.support import exported, sign_bits
+from tests.tflite_export.models import CASES
+from tests.tflite_export.support import Exported, exported, sign_bits
 from tflite_export import InvalidModelError, NothingBinaryError
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.flatbuffer.verify import verify
@@ -114,6 +116,7 @@ def with_metadata(change):
         *(("signs", value) for value in ([0.0, 3.0], [0, 10**6])),
         ("alpha_shape", [2]),
         ("encoding", "bits2"),
+        ("crc32", "x"),
     ],
 )
 def test_metadata_of_another_kind_are_refused(key, value):
@@ -148,11 +151,79 @@ def a_tensor_of_impossible_size(model):
     model.subgraphs[0].tensors[0].shape = shape
 
 
+def a_flipped_sign(model):
+    (bits,) = sign_bits(model)
+    words = model.constant(bits).copy()
+    words[0] ^= 1
+    bits.buffer = model.add_buffer(words)
+
+
+def another_alpha(model):
+    tensors = model.subgraphs[0].tensors
+    (alpha,) = (t for t in tensors if t.name == b"binary_dense/kernel/alpha")
+    alpha.buffer = model.add_buffer(2 * model.constant(alpha))
+
+
 @pytest.mark.parametrize(
-    "damage", [negative_sign_bits, a_tensor_of_impossible_size]
+    ("damage", "match"),
+    [
+        (negative_sign_bits, "INT16"),
+        (a_tensor_of_impossible_size, "than any memory"),
+        (a_flipped_sign, "signs or α of 'binary_dense/kernel' have changed"),
+        (another_alpha, "signs or α of 'binary_dense/kernel' have changed"),
+    ],
 )
-def test_a_forged_tensor_is_refused(damage):
-    model = FlatModel(exported("dense").content("packed"))
+def test_a_forged_tensor_is_refused(damage, match):
+    keras.utils.clear_session()
+    model = FlatModel(Exported(CASES["dense"]()).content("packed"))
     damage(model)
-    with pytest.raises(InvalidModelError, match=r"INT16|than any memory"):
-        tflite_export.read_packed(model.to_bytes())
+    for reader in (tflite_export.inspect, tflite_export.read_packed):
+        with pytest.raises(InvalidModelError, match=match):
+            reader(model.to_bytes())
+
+
+def with_other_alpha(content):
+    """α is said to be in another tensor with one number in it."""
+    content["weights"][0]["alpha"][1] -= 1
+
+
+def with_other_axes(content):
+    content["weights"][0]["keras_axes"] = [0, 1]
+
+
+def with_other_path(content):
+    content["weights"][0]["path"] = "other/kernel"
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (with_other_alpha, "'alpha' is the tensor '.*', not '.*/alpha'"),
+        (with_other_axes, "signs or α of .* have changed"),
+        (with_other_path, "'signs' is the tensor '.*', not 'other/kernel/"),
+    ],
+)
+def test_metadata_are_not_believed(change, match):
+    def forged(text):
+        content = json.loads(text)
+        change(content)
+        return json.dumps(content).encode()
+
+    with pytest.raises(InvalidModelError, match=match):
+        tflite_export.read_packed(with_metadata(forged))
+
+
+def test_a_file_without_checksums_is_read_with_a_warning():
+    def old(text):
+        content = json.loads(text)
+        content["version"] = 1
+        for weight in content["weights"]:
+            del weight["crc32"]
+        return json.dumps(content).encode()
+
+    content = with_metadata(old)
+    with pytest.warns(UserWarning, match="no checksums"):
+        (weight,) = tflite_export.read_packed(content)
+    (expected,) = tflite_export.read_packed(exported("dense").content("packed"))
+    np.testing.assert_array_equal(weight.signs, expected.signs)
+    assert len(tflite_export.inspect(content).layers) == 1
