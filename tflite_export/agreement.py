@@ -25,6 +25,11 @@ class Agreement:
         snr_db: The signal-to-noise ratio in decibels, infinite if equal.
         equal_predictions: The share of samples with the same largest output.
             `None` unless the model has one output with several classes.
+        computed_in: `"float32"` if the model has another precision, and was
+            compared with what its layers compute in float32. Else empty.
+        ties: The share of values before a sign that are zero up to rounding.
+            There the sign is undecided, and Keras was given the file's signs.
+            0 if that was not needed.
     """
 
     runtime: str
@@ -35,9 +40,13 @@ class Agreement:
     relative_error: float
     snr_db: float
     equal_predictions: float | None
+    computed_in: str = ""
+    ties: float = 0.0
 
 
-def compare(expected: dict, actual: dict, runtime: str, data: str) -> Agreement:
+def compare(
+    expected: dict, actual: dict, runtime: str, data: str, computed_in: str = ""
+) -> Agreement:
     """Compares the outputs of Keras with those of the file, by name."""
     pairs = [
         (np.asarray(y, np.float64), np.asarray(actual[name], np.float64))
@@ -60,6 +69,7 @@ def compare(expected: dict, actual: dict, runtime: str, data: str) -> Agreement:
         relative_error=float(relative),
         snr_db=float(-20 * np.log10(relative)) if relative else float("inf"),
         equal_predictions=equal,
+        computed_in=computed_in,
     )
 
 

@@ -148,9 +148,17 @@ def _explained(error, model, function, batch_size):
         nodes += body.node_def
     names = [node.name for node in nodes if node.op in types]
     layers = sorted(set(map(_layer_of, names)))
+    if not types:
+        # An operator of TFLite with arguments that it does not take.
+        reason = re.search(r"error: (.+)", str(error))
+        return ConversionError(
+            f"TensorFlow's converter cannot convert model '{model.name}'"
+            f".{channels_first_note(model)} Its reason: "
+            f"{reason[1] if reason else error}"
+        )
     message = (
         f"Model '{model.name}' needs operators that the stock TFLite runtime "
-        f"does not have: {', '.join(types) or 'see the error above'}"
+        f"does not have: {', '.join(types)}"
     )
     if layers:
         message += f", in {', '.join(layers)}"

@@ -24,7 +24,7 @@ from tflite_export.prepare import (
 )
 from tflite_export.report import ExportReport, describe
 from tflite_export.rewrite import rewrite
-from tflite_export.validate import check_rebuilt, expected_outputs, validate
+from tflite_export.validate import check_agreement, measure, reference
 
 
 def export_tflite(
@@ -78,19 +78,17 @@ def export_tflite(
     frozen = as_functional(keras_lab.freeze(model, strict=False))
     batch_size = fixed_batch_size(frozen, batch_size)
     inputs, origin = validation_inputs(frozen, validation_data)
-    check_rebuilt(model, frozen, inputs)
     compute_in_float32(frozen)
-    expected = expected_outputs(frozen, inputs, origin)
+    expected = reference(model, frozen, inputs, origin, tolerance)
 
     # Convert it to float operators, then rewrite its binary weights.
     converted = convert(frozen, batch_size)
     kernels = trained_kernels(model)
-    content = rewrite(
-        converted, format, kernels, float_layers(frozen, kernels)
-    )
+    content = rewrite(converted, format, kernels, float_layers(frozen, kernels))
 
     # Run the result, describe it, write it.
-    agreement = validate(content, inputs, expected, origin, format, tolerance)
+    agreement = measure(content, expected)
+    check_agreement(agreement, format, tolerance)
     stored = content
     if path.suffix.lower() == CONTAINER_SUFFIX:
         stored = _shrink(content)

@@ -1,6 +1,7 @@
 """Checks the arguments of `export_tflite` before any work is done."""
 
 import numbers
+import re
 
 import keras
 import numpy as np
@@ -12,10 +13,19 @@ from tflite_export.errors import (
     ValidationError,
 )
 from tflite_export.interpreter import by_input
-from tflite_export.prepare import input_names, is_functional
+from tflite_export.prepare import (
+    as_functional,
+    input_names,
+    is_functional,
+    output_names,
+)
 
 # How many random samples there are, and the length of an axis of any length.
 RANDOM_SAMPLES, RANDOM_SIZE = 8, 16
+# A name that TensorFlow takes anywhere. It takes others in some places.
+NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+# Modes of `model.quantize` that the converter does not know.
+CANNOT_CONVERT = ("int8", "float8")
 
 
 def check_model(model) -> None:
@@ -37,8 +47,10 @@ def check_model(model) -> None:
             f"{type(model).__name__}"
         )
     _check_weights(model)
+    _check_name("Model", model)
     for layer in keras_lab.walk(model).values():
         _check_layer(layer)
+    _check_inputs_and_outputs(model)
 
 
 def _check_weights(model):
@@ -68,6 +80,15 @@ def _may_be_binary(weight):
 
 
 def _check_layer(layer):
+    if not isinstance(layer, keras.layers.InputLayer):
+        _check_name("Layer", layer)
+    mode = layer.dtype_policy.quantization_mode
+    if mode in CANNOT_CONVERT:
+        raise ConversionError(
+            f"Layer '{layer.name}' was quantized by `quantize`, which the "
+            "TFLite converter does not take. Export the model as it was before "
+            f"`model.quantize`. Received: the quantization mode '{mode}'"
+        )
     if isinstance(layer, keras.layers.RNN) and layer.stateful:
         raise ConversionError(
             f"Layer '{layer.name}' is stateful, and a .tflite file keeps no "
@@ -80,6 +101,36 @@ def _check_layer(layer):
             f"Layer '{layer.name}' has groups={layer.groups}, which CONV_3D "
             "does not have."
         )
+
+
+def _check_name(what, layer):
+    if not NAME.fullmatch(layer.name):
+        raise ConversionError(
+            f"{what} '{layer.name}' has a name that TensorFlow does not take. "
+            "A name begins with a letter or a digit, and has only A-Z, a-z, "
+            "0-9 and the characters _ . / > - in it. Give it another `name`. "
+            f"Received: name={layer.name!r}"
+        )
+
+
+def _check_inputs_and_outputs(model):
+    model = as_functional(model)
+    for name, tensor in zip(input_names(model), model.inputs):
+        if tensor.dtype == "string":
+            raise ConversionError(
+                f"Input '{name}' takes text, and a .tflite file for the stock "
+                "runtime takes numbers. Look the text up before the model. "
+                f"Received: dtype='{tensor.dtype}'"
+            )
+    is_open = all(tensor.shape[:1] == (None,) for tensor in model.inputs)
+    outputs = keras.tree.flatten(model.output)
+    for name, tensor in zip(output_names(model), outputs):
+        if not tensor.shape or (is_open and tensor.shape[0] is not None):
+            raise ConversionError(
+                f"Output '{name}' has no batch axis: it depends on all samples "
+                "of a batch. Compute it outside the model, from an output per "
+                f"sample. Received: an output of shape {tuple(tensor.shape)}"
+            )
 
 
 def check_numbers(batch_size, tolerance) -> None:

@@ -100,10 +100,14 @@ def run(path, inputs, **options) -> dict:
         interpreter.invoke()
         for name, batches in outputs.items():
             batches.append(interpreter.get_tensor(output_tensors[name]))
-    return {
-        name: np.concatenate(batches)[:samples]
-        for name, batches in outputs.items()
-    }
+    return {name: _joined(b, samples, step) for name, b in outputs.items()}
+
+
+def _joined(batches, samples, step):
+    """An output of all samples. It may have several rows per sample, or be a
+    single number per batch."""
+    rows = np.concatenate(list(map(np.atleast_1d, batches)))
+    return rows[: samples * max(len(rows) // (len(batches) * step), 1)]
 
 
 def by_input(argument: str, names: list[str], data, rank: int) -> dict:

@@ -132,7 +132,9 @@ def _check_names(model, entry, owner):
         subgraph, number = entry[key]
         name = name_of(model.subgraphs[subgraph].tensors[number])
         if name != expected:
-            raise ValueError(f"'{key}' is the tensor '{name}', not '{expected}'")
+            raise ValueError(
+                f"'{key}' is the tensor '{name}', not '{expected}'"
+            )
 
 
 def _crc32(weight):

@@ -1,6 +1,8 @@
 """Prepares a Keras model for the converter, and answers questions about it."""
 
+import contextlib
 import functools
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -67,11 +69,32 @@ def as_functional(model: keras.Model) -> keras.Model:
     return model
 
 
-def compute_in_float32(model: keras.Model) -> None:
-    """Ends mixed precision: TFLite does not compute in half precision."""
+def compute_in_float32(model: keras.Model) -> dict:
+    """Ends mixed precision: TFLite does not compute in half precision.
+
+    Returns:
+        The layers that had another policy, and their policies.
+    """
+    policies = {}
     for layer in (model, *keras_lab.walk(model).values()):
         if layer.compute_dtype != "float32":
+            policies[layer] = layer.dtype_policy
             layer.dtype_policy = "float32"
+    return policies
+
+
+@contextlib.contextmanager
+def computing_in_float32(model: keras.Model) -> Iterator[bool]:
+    """Lets a model compute in float32 for a while.
+
+    Yields whether a layer had another precision.
+    """
+    policies = compute_in_float32(model)
+    try:
+        yield bool(policies)
+    finally:
+        for layer, policy in policies.items():
+            layer.dtype_policy = policy
 
 
 def fixed_batch_size(model: keras.Model, batch_size: int | None) -> int | None:

@@ -282,7 +282,11 @@ def _table(rows):
 
 def _agreement_facts(a):
     inputs = f"{a.samples} {a.data} inputs"
-    yield "agreement", f"with Keras on {inputs}, in {a.runtime}:"
+    keras = f"Keras in {a.computed_in}" if a.computed_in else "Keras"
+    yield "agreement", f"with {keras} on {inputs}, in {a.runtime}:"
+    if a.ties:
+        yield "", f"{a.ties:.2%} of the values before a sign are zero up to"
+        yield "", "rounding; at these, Keras was given the file's signs;"
     errors = f"max error {a.max_error:.2g} and mean error {a.mean_error:.2g}"
     yield "", f"{errors} of the largest output,"
     noise = f"signal to noise {a.snr_db:.0f} dB"

@@ -1,8 +1,11 @@
 """Compares models before a file is written: Keras, rebuilt, and exported."""
 
+import dataclasses
+
 import keras
 import numpy as np
 
+import keras_lab
 from tflite_export.agreement import Agreement, compare
 from tflite_export.errors import ConversionError, ValidationError
 from tflite_export.formats import Format
@@ -10,61 +13,103 @@ from tflite_export.interpreter import MOST_SAMPLES, interpreter_class, run
 from tflite_export.prepare import (
     as_functional,
     channels_first_note,
+    computing_in_float32,
     input_names,
     output_names,
 )
+from tflite_export.probe import sign_arguments
+from tflite_export.ties import Ties
 
 # The largest ‖y' − y‖ / ‖y‖. Float arithmetic differs in the order of sums,
 # int8 arithmetic rounds the inputs of each layer to 8 bits.
 FLOAT_TOLERANCE, INT8_TOLERANCE = 1e-3, 0.1
-# On how many samples the rebuilt model is compared with the given one, and how
-# large the relative difference may be: in half precision it is not zero.
-FEW_SAMPLES, MOST_DIFFERENCE = 8, 0.05
 
 
-def check_rebuilt(model: keras.Model, rebuilt: keras.Model, inputs) -> None:
-    """Raises ConversionError if a rebuilt model computes something else."""
-    few = {name: x[:FEW_SAMPLES] for name, x in inputs.items()}
-    given = predict(as_functional(model), few)
-    for y, other in zip(given.values(), predict(rebuilt, few).values()):
-        y, other = y.astype("float64"), other.astype("float64")
-        difference, size = np.linalg.norm(other - y), np.linalg.norm(y)
-        if difference > MOST_DIFFERENCE * size:
-            raise ConversionError(
-                f"Model '{model.name}' computes something else when it is "
-                "rebuilt from its layers: one of them has a state that is "
-                "neither in its config nor in its weights."
-            )
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """What a file must compute.
+
+    Attributes:
+        rebuilt: The model rebuilt from plain Keras layers.
+        inputs: The samples, by the names of the inputs.
+        origin: `"given"` or `"random"`.
+        outputs: What the given model computes, by the names of the outputs.
+        dtype: `"float32"` if the model has another precision and its layers
+            computed in float32 here. Else empty.
+    """
+
+    rebuilt: keras.Model
+    inputs: dict
+    origin: str
+    outputs: dict
+    dtype: str
 
 
-def expected_outputs(model: keras.Model, inputs: dict, origin: str) -> dict:
-    """The outputs of a model. Raises ValidationError if one is not finite."""
-    expected = predict(model, inputs)
-    if not all(np.all(np.isfinite(y)) for y in expected.values()):
+def reference(
+    model: keras.Model,
+    rebuilt: keras.Model,
+    inputs: dict,
+    origin: str,
+    tolerance: float | None,
+) -> Reference:
+    """Computes what a file must compute, with the given model itself.
+
+    Raises ValidationError if an output is not finite, and ConversionError if
+    the rebuilt model, from which the file is made, computes something else.
+
+    Args:
+        model: The given model. Layers of another precision compute in float32
+            for a while, as those of the file do.
+        rebuilt: The model rebuilt from plain Keras layers, in float32.
+        inputs: The samples, by the names of the inputs.
+        origin: `"given"` or `"random"`.
+        tolerance: The user's tolerance, or `None`.
+    """
+    with computing_in_float32(model) as changed:
+        outputs = predict(as_functional(model), inputs)
+    if not all(np.all(np.isfinite(y)) for y in outputs.values()):
         raise ValidationError(
             f"Model '{model.name}' itself has a NaN or an infinite number in "
             f"its outputs, for {origin} inputs."
         )
-    return expected
+    agreement = compare(outputs, predict(rebuilt, inputs), "Keras", origin)
+    if agreement.relative_error > max(tolerance or 0, FLOAT_TOLERANCE):
+        raise ConversionError(
+            f"Model '{model.name}' computes something else when it is rebuilt "
+            "from its layers: one of them has a state that is neither in its "
+            f"config nor in its weights.{_own_layers(model)} Received: a "
+            f"relative difference of {agreement.relative_error:.3g}"
+        )
+    dtype = "float32" if changed else ""
+    return Reference(rebuilt, inputs, origin, outputs, dtype)
 
 
-def validate(
-    content: bytes,
-    inputs: dict,
-    expected: dict,
-    origin: str,
-    format: Format,
-    tolerance: float | None,
-) -> Agreement:
-    """Runs a file and compares its outputs with the expected ones.
+def _own_layers(model):
+    """A sentence on layers that neither Keras nor keras_lab defines."""
+    names = [
+        f"'{path}'"
+        for path, layer in keras_lab.walk(model).items()
+        if type(layer).__module__.partition(".")[0]
+        not in ("keras", "keras_lab")
+    ]
+    if not names:
+        return ""
+    return (
+        f" Return it from `get_config`: {', '.join(names)} "
+        f"{'are layers' if len(names) > 1 else 'is a layer'} of your own."
+    )
 
-    Raises ValidationError if the runtime cannot run the file, if an output is
-    not finite, or if the relative error is larger than the tolerance. `origin`
-    of the inputs is `"given"` or `"random"`.
+
+def measure(content: bytes, reference: Reference) -> Agreement:
+    """Runs a file and compares its outputs with the reference.
+
+    If they disagree and signs are taken inside, they are compared once more
+    with the file's signs at ties. Raises ValidationError if the runtime cannot
+    run the file, or if an output is not finite.
     """
     _, runtime = interpreter_class()
     try:
-        actual = run(content, inputs)
+        actual = run(content, reference.inputs)
     except (RuntimeError, ValueError) as error:
         raise ValidationError(
             f"The runtime {runtime} cannot run the exported model: {error}"
@@ -72,41 +117,46 @@ def validate(
     if not all(np.all(np.isfinite(y)) for y in actual.values()):
         raise ValidationError(
             "The exported model has a NaN or an infinite number in its "
-            f"outputs, in {runtime}, for {origin} inputs."
+            f"outputs, in {runtime}, for {reference.origin} inputs."
         )
-    agreement = compare(expected, actual, runtime, origin)
-    _check_agreement(agreement, format, tolerance)
-    return agreement
+    names = runtime, reference.origin, reference.dtype
+    agreement = compare(reference.outputs, actual, *names)
+    if agreement.relative_error <= FLOAT_TOLERANCE or not sign_arguments(
+        content
+    ):
+        return agreement
+    ties = Ties(content, reference.inputs)
+    with ties.broken(reference.rebuilt):
+        expected = predict(reference.rebuilt, reference.inputs, ties.next_batch)
+    if not ties.count:
+        return agreement
+    found = compare(expected, actual, *names)
+    best = min(found, agreement, key=lambda a: a.relative_error)
+    return dataclasses.replace(best, ties=ties.count / ties.values)
 
 
-def predict(model: keras.Model, inputs: dict) -> dict:
-    """The outputs of a functional model by name."""
-    import tensorflow as tf
-
-    arrays, batches = [inputs[name] for name in input_names(model)], []
-    for start in range(0, len(arrays[0]), MOST_SAMPLES):
-        batch = [array[start : start + MOST_SAMPLES] for array in arrays]
-        batch = keras.tree.pack_sequence_as(model.input, batch)
-        try:
-            outputs = model(batch, training=False)
-        except tf.errors.OpError as error:
-            raise ConversionError(
-                f"TensorFlow cannot run model '{model.name}' on this machine."
-                f"{channels_first_note(model)} {error}"
-            ) from error
-        batches.append(keras.tree.flatten(outputs))
-    return {
-        name: np.concatenate([np.asarray(part) for part in parts])
-        for name, parts in zip(output_names(model), zip(*batches))
-    }
+def tolerance_of(format: Format, tolerance: float | None) -> float:
+    """The given tolerance, or that of the format."""
+    if tolerance is not None:
+        return tolerance
+    return FLOAT_TOLERANCE if format.is_exact else INT8_TOLERANCE
 
 
-def _check_agreement(agreement, format, tolerance):
-    if tolerance is None:
-        tolerance = FLOAT_TOLERANCE if format.is_exact else INT8_TOLERANCE
+def check_agreement(
+    agreement: Agreement, format: Format, tolerance: float | None
+) -> None:
+    """Raises ValidationError if the relative error is above the tolerance."""
+    tolerance = tolerance_of(format, tolerance)
     if agreement.relative_error <= tolerance:
         return
-    advice = "Check it on real inputs with `validation_data`, or "
+    advice = ""
+    if agreement.ties:
+        advice = (
+            f"{agreement.ties:.2%} of the values before a sign are zero up to "
+            "rounding, which decides their signs: training and real inputs "
+            "have fewer of them. "
+        )
+    advice += "Check it on real inputs with `validation_data`, or "
     if format.is_exact:
         advice += "accept the error with a larger `tolerance`"
     else:
@@ -117,3 +167,30 @@ def _check_agreement(agreement, format, tolerance):
         f"{agreement.relative_error:.3g}, the tolerance {tolerance:g}. "
         f"{advice}. Received: format='{format}'"
     )
+
+
+def predict(model: keras.Model, inputs: dict, after_batch=None) -> dict:
+    """The outputs of a functional model by name.
+
+    `after_batch` is called with the size of each batch after it.
+    """
+    import tensorflow as tf
+
+    arrays, batches = [inputs[name] for name in input_names(model)], []
+    for start in range(0, len(arrays[0]), MOST_SAMPLES):
+        parts = [array[start : start + MOST_SAMPLES] for array in arrays]
+        batch = keras.tree.pack_sequence_as(model.input, parts)
+        try:
+            outputs = model(batch, training=False)
+        except tf.errors.OpError as error:
+            raise ConversionError(
+                f"TensorFlow cannot run model '{model.name}' on this machine."
+                f"{channels_first_note(model)} {error}"
+            ) from error
+        batches.append(keras.tree.flatten(outputs))
+        if after_batch is not None:
+            after_batch(len(parts[0]))
+    return {
+        name: np.concatenate([np.asarray(part) for part in parts])
+        for name, parts in zip(output_names(model), zip(*batches))
+    }

@@ -1,0 +1,101 @@
+"""Ties: values before a sign that are zero up to rounding.
+
+A sum of ±α is often zero, above all in a network that was not trained. Its
+rounding error decides the sign, and the order of a sum is another one in
+another runtime. Neither sign is wrong. So Keras is asked once more, with the
+signs that the file has at the ties, and only there.
+"""
+
+import contextlib
+
+import keras
+import numpy as np
+
+import keras_lab
+from tflite_export.probe import run_with_tensors, sign_arguments
+
+# A value is a tie if it is so small, relative to the largest one.
+TIE = 1e-5
+# The share of other signs that must be equal for two tensors to be the same.
+LEAST_EQUAL = 0.99
+
+
+class Ties:
+    """Lets a rebuilt model take the signs of a file wherever there are ties.
+
+    Args:
+        content: The bytes of a `.tflite` file.
+        inputs: The samples, by the names of the inputs.
+
+    Attributes:
+        count: How many ties were met. Set by calling the model in `broken`.
+        values: How many values before a sign there were.
+    """
+
+    def __init__(self, content: bytes, inputs: dict):
+        _, tensors = run_with_tensors(content, inputs, sign_arguments(content))
+        samples = len(next(iter(inputs.values())))
+        self._tensors = [
+            x.reshape(samples, -1)
+            for x in tensors.values()
+            if x.size % samples == 0
+        ]
+        self.count = self.values = self._first = 0
+
+    @contextlib.contextmanager
+    def broken(self, model: keras.Model):
+        """Changes the signs of a model of plain Keras layers for a while.
+
+        The model must be called on all samples in their order.
+        """
+        changed = []
+        for operation in _operations(model):
+            change = {"Sign": self._sign, "Equal": self._equal}
+            if type(operation).__name__ in change:
+                changed.append(operation)
+                operation.call = change[type(operation).__name__]
+        try:
+            yield
+        finally:
+            for operation in changed:
+                del operation.call
+
+    def next_batch(self, size: int) -> None:
+        """Goes on to the samples after those of the last batch."""
+        self._first += size
+
+    def _sign(self, x):
+        # This is the `sign` of `where(equal(x, 0), 1, sign(x))`.
+        signs, ties = self._decide(np.asarray(x))
+        self.values += signs.size
+        self.count += int(ties.sum())
+        return keras.ops.convert_to_tensor(signs)
+
+    def _equal(self, x, zero):
+        equal = keras.ops.equal(x, zero)
+        if not np.isscalar(zero) or zero != 0:
+            return equal
+        signs, _ = self._decide(np.asarray(x))
+        return keras.ops.logical_and(equal, signs > 0)
+
+    def _decide(self, x):
+        """The signs of x, at ties those of the file; and where the ties are."""
+        own = np.where(x >= 0, 1, -1).astype(x.dtype)
+        ties = np.abs(x) <= TIE * np.abs(x).max(initial=0)
+        rows = slice(self._first, self._first + len(x))
+        best, most = own, LEAST_EQUAL
+        for tensor in self._tensors:
+            part = tensor[rows]
+            if part.size == x.size:
+                other = np.where(part.reshape(x.shape) >= 0, 1, -1)
+                equal = np.mean((other == own)[~ties]) if not ties.all() else 1
+                if equal >= most:
+                    best, most = np.where(ties, other, own), equal
+        return best.astype(x.dtype), ties
+
+
+def _operations(model):
+    """All operations of a functional model and the models inside it."""
+    for layer in (model, *keras_lab.walk(model).values()):
+        if isinstance(layer, keras.Model) and hasattr(layer, "operations"):
+            yield from layer.operations
