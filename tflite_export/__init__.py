@@ -19,6 +19,7 @@ _MODULES = {
     "ConversionError": "errors",
     "ExportReport": "report",
     "Format": "formats",
+    "InFloat": "agreement",
     "InvalidModelError": "errors",
     "LayerRow": "report",
     "NothingBinaryError": "errors",

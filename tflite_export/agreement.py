@@ -44,6 +44,24 @@ class Agreement:
     ties: float = 0.0
 
 
+@dataclasses.dataclass(frozen=True)
+class InFloat:
+    """Layers that compute in float32 because int8 was not precise enough.
+
+    Attributes:
+        paths: The paths of their kernels, the one that loses most first.
+        int8_error: ‖y' − y‖ / ‖y‖ of the file with all of them in int8.
+        more_bytes: How much larger the file is than that one.
+        time_ratio: How long an inference takes, as a multiple of that file's.
+            The median of a few runs on this machine, one sample at a time.
+    """
+
+    paths: tuple
+    int8_error: float
+    more_bytes: int
+    time_ratio: float
+
+
 def compare(
     expected: dict, actual: dict, runtime: str, data: str, computed_in: str = ""
 ) -> Agreement:

@@ -15,6 +15,7 @@ from tflite_export.inputs import (
     check_numbers,
     validation_inputs,
 )
+from tflite_export.precision import write_in_tolerance
 from tflite_export.prepare import (
     as_functional,
     compute_in_float32,
@@ -23,8 +24,7 @@ from tflite_export.prepare import (
     trained_kernels,
 )
 from tflite_export.report import ExportReport, describe
-from tflite_export.rewrite import rewrite
-from tflite_export.validate import check_agreement, measure, reference
+from tflite_export.validate import check_agreement, reference
 
 
 def export_tflite(
@@ -81,18 +81,20 @@ def export_tflite(
     compute_in_float32(frozen)
     expected = reference(model, frozen, inputs, origin, tolerance)
 
-    # Convert it to float operators, then rewrite its binary weights.
+    # Convert it to float operators, rewrite its binary weights, run the result.
     converted = convert(frozen, batch_size)
     kernels = trained_kernels(model)
-    content = rewrite(converted, format, kernels, float_layers(frozen, kernels))
-
-    # Run the result, describe it, write it.
-    agreement = measure(content, expected)
+    floats = float_layers(frozen, kernels)
+    content, agreement, in_float = write_in_tolerance(
+        converted, format, kernels, floats, expected, tolerance
+    )
     check_agreement(agreement, format, tolerance)
+
+    # Describe it, write it.
     stored = content
     if path.suffix.lower() == CONTAINER_SUFFIX:
         stored = _shrink(content)
-    report = describe(content, len(stored), str(format), agreement)
+    report = describe(content, len(stored), str(format), agreement, in_float)
     with keras_lab.files.replacing(path) as partial:
         partial.write_bytes(stored)
     if report.not_packed:

@@ -82,32 +82,52 @@ def run(path, inputs, **options) -> dict:
     first = model.subgraphs[0].tensors[input_tensors[names[0]]]
     inputs = by_input("inputs", names, inputs, len(shape_of(first)))
     interpreter = make_interpreter(content, **options)
+    values = {input_tensors[name]: value for name, value in inputs.items()}
     samples = len(next(iter(inputs.values())))
+    found = run_batches(interpreter, values, output_tensors.values(), samples)
+    return {name: found[number] for name, number in output_tensors.items()}
+
+
+def run_batches(interpreter, values: dict, wanted, samples: int) -> dict:
+    """Runs a model on all samples, batch by batch.
+
+    Args:
+        interpreter: An interpreter whose tensors are not yet allocated.
+        values: An array for each input, by the number of its tensor. It has
+            one row or more per sample.
+        wanted: The numbers of the outputs to return.
+        samples: The number of samples.
+
+    Returns:
+        The outputs, by the numbers of their tensors.
+    """
     step = min(samples, MOST_SAMPLES)
     for detail in interpreter.get_input_details():
         if detail["shape_signature"][0] > 0:
             step = int(detail["shape"][0])
-    for name, value in inputs.items():
-        shape = step, *value.shape[1:]
-        interpreter.resize_tensor_input(input_tensors[name], shape)
+            break
+    for number, value in values.items():
+        shape = step * (len(value) // samples), *value.shape[1:]
+        interpreter.resize_tensor_input(number, shape)
     interpreter.allocate_tensors()
-    outputs = {name: [] for name in output_tensors}
+    outputs = {number: [] for number in wanted}
     for start in range(0, samples, step):
-        for name, value in inputs.items():
-            batch = value[start : start + step]
-            padding = [(0, step - len(batch))] + [(0, 0)] * (batch.ndim - 1)
-            interpreter.set_tensor(input_tensors[name], np.pad(batch, padding))
+        for number, value in values.items():
+            rows = len(value) // samples
+            batch = value[start * rows : (start + step) * rows]
+            padding = [(0, 0)] * batch.ndim
+            padding[0] = 0, step * rows - len(batch)
+            interpreter.set_tensor(number, np.pad(batch, padding))
         interpreter.invoke()
-        for name, batches in outputs.items():
-            batches.append(interpreter.get_tensor(output_tensors[name]))
-    return {name: _joined(b, samples, step) for name, b in outputs.items()}
-
-
-def _joined(batches, samples, step):
-    """An output of all samples. It may have several rows per sample, or be a
-    single number per batch."""
-    rows = np.concatenate(list(map(np.atleast_1d, batches)))
-    return rows[: samples * max(len(rows) // (len(batches) * step), 1)]
+        for number, batches in outputs.items():
+            batches.append(np.atleast_1d(interpreter.get_tensor(number)))
+    return {
+        # An output, too, may have several rows per sample.
+        number: np.concatenate(batches)[
+            : samples * max(len(batches[0]) // step, 1)
+        ]
+        for number, batches in outputs.items()
+    }
 
 
 def by_input(argument: str, names: list[str], data, rank: int) -> dict:

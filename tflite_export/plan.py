@@ -4,7 +4,7 @@ from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import Format
 from tflite_export.graph.loops import loop_of
 from tflite_export.graph.packed_bits import Unpacker
-from tflite_export.graph.site import Site
+from tflite_export.graph.site import KEPT_IN_FLOAT, Site
 from tflite_export.graph.weights import BinaryConstant
 from tflite_export.transformations.int8_arithmetic import FLOAT_PRODUCTS
 from tflite_export.transformations.registry import TRANSFORMATIONS
@@ -52,6 +52,8 @@ def _why_not_int8(site):
     """Why the arithmetic is not int8, if the format has int8, or empty."""
     if site.format.is_exact:
         return ""
+    if site.why_not_int8 == KEPT_IN_FLOAT:
+        return KEPT_IN_FLOAT
     if any(step in FLOAT_PRODUCTS for step in site.steps):
         return "as float products, which are faster when unpacked"
     return site.why_not_int8

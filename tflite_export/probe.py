@@ -5,41 +5,87 @@ from collections.abc import Iterable
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
-from tflite_export.interpreter import run
+from tflite_export.flatbuffer.schema import shape_of
+from tflite_export.graph.weights import WEIGHTED_OPERATORS, WEIGHTS_INPUT
+from tflite_export.interpreter import make_interpreter, run_batches
 
 
 def run_with_tensors(
-    content: bytes, inputs: dict, tensors: Iterable[int]
+    content: bytes,
+    inputs: dict,
+    tensors: Iterable[int],
+    int8_inputs: dict | None = None,
 ) -> tuple[dict, dict]:
-    """Runs a file; returns its outputs by name, and other tensors by number.
+    """Runs a file; returns its outputs by name, and tensors by number.
 
     The tensors become outputs of a copy of the file, because XNNPACK keeps what
-    is not an output to itself. Constants and inputs are left out.
+    is not an output to itself.
 
     Args:
         content: The bytes of a `.tflite` file.
         inputs: The samples, by the names of the inputs.
-        tensors: The numbers of tensors of the main subgraph.
+        tensors: The numbers of tensors of the main subgraph. Those that no
+            operator computes are left out.
+        int8_inputs: Tensors by number that operators with int8 weights read
+            instead of what the file computes. Defaults to `None`: none.
     """
     model = FlatModel(content)
     main = model.subgraphs[0]
+    input_tensors, output_tensors = model.signature()
+    values = {input_tensors[name]: x for name, x in inputs.items()}
+    values |= _cut(model, int8_inputs or {})
     computed = {i for op in main.operators for i in op.outputs.tolist()}
     tensors = sorted(computed.intersection(tensors))
-    names = {f"tensor {number}": number for number in tensors}
-    input_tensors, output_tensors = model.signature()
-    new = [n for n in tensors if n not in main.outputs]
+    new = [number for number in tensors if number not in main.outputs]
     main.outputs = np.append(main.outputs, np.array(new, np.int32))
-    all_outputs = {**output_tensors, **names}
-    model.set_signature(list(input_tensors), list(all_outputs))
-    for entries, numbers in (
-        (model.model.signatureDefs[0].inputs, input_tensors),
-        (model.model.signatureDefs[0].outputs, all_outputs),
-    ):
-        for entry, number in zip(entries, numbers.values()):
-            entry.tensorIndex = number
-    values = run(model.to_bytes(), inputs)
-    found = {number: values.pop(name) for name, number in names.items()}
-    return values, found
+    model.model.signatureDefs = None
+    samples = len(next(iter(inputs.values())))
+    interpreter = make_interpreter(model.to_bytes())
+    wanted = {*output_tensors.values(), *tensors}
+    found = run_batches(interpreter, values, wanted, samples)
+    outputs = {name: found[n] for name, n in output_tensors.items()}
+    return outputs, {number: found[number] for number in tensors}
+
+
+def _cut(model, values):
+    """Lets operators with int8 weights read new inputs of the model.
+
+    Returns:
+        The values of the new inputs, by number.
+    """
+    main, new = model.subgraphs[0], {}
+    for operator, position in _int8_operators(model):
+        old = inputs_of(operator)[position]
+        if old not in values:
+            continue
+        template = main.tensors[old]
+        shape, kind = shape_of(template), model.type_name(template)
+        number = model.add_tensor(main, None, shape, kind)
+        main.tensors[number].shapeSignature = template.shapeSignature
+        main.inputs = np.append(main.inputs, np.int32(number))
+        operator.inputs[position] = number
+        new[number] = values[old]
+    return new
+
+
+def int8_data(model: FlatModel) -> list[int]:
+    """The data of operators with int8 weights, in the main subgraph."""
+    return [
+        inputs_of(operator)[position]
+        for operator, position in _int8_operators(model)
+    ]
+
+
+def _int8_operators(model):
+    """The operators with int8 weights, and which input is the data."""
+    main, found = model.subgraphs[0], []
+    for operator in main.operators:
+        weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
+        if weighted is not None:
+            weights = main.tensors[inputs_of(operator)[WEIGHTS_INPUT]]
+            if model.type_name(weights) in ("INT8", "INT4", "INT2"):
+                found.append((operator, weighted.data))
+    return found
 
 
 def sign_arguments(content: bytes) -> list[int]:

@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from tflite_export.agreement import Agreement
+from tflite_export.agreement import Agreement, InFloat
 from tflite_export.container import read_content
 from tflite_export.errors import damage_as_error
 from tflite_export.find import find_binary_constants
@@ -64,6 +64,9 @@ class ExportReport:
         agreement: How far the outputs are from those of Keras, or `None` if
             they were not compared.
         not_packed: The paths of binary kernels that are stored as float32.
+        in_float: The layers that compute in float32 because int8 was not
+            precise enough, and what that costs. `None` if there are none, or
+            if the file was only inspected.
     """
 
     format: str | None
@@ -75,6 +78,7 @@ class ExportReport:
     operators: dict
     agreement: Agreement | None = None
     not_packed: tuple = ()
+    in_float: InFloat | None = None
 
     def to_json(self) -> str:
         """The report as JSON text."""
@@ -103,6 +107,8 @@ class ExportReport:
         for layer, note in sorted({(r.layer, r.note) for r in self.layers}):
             if note:
                 yield "note", f"{layer}: in float32, {note}"
+        if self.in_float:
+            yield from _in_float_facts(self.in_float)
         for path in self.not_packed:
             yield "not packed", f"{path}: its kernel is stored as float32"
         if self.agreement:
@@ -130,6 +136,7 @@ def describe(
     file_bytes: int,
     format: str | None = None,
     agreement: Agreement | None = None,
+    in_float: InFloat | None = None,
 ) -> ExportReport:
     """The report on a `.tflite` file, given its bytes and its size on disk.
 
@@ -162,6 +169,7 @@ def describe(
         expected_ram_bytes=_expected_ram(model),
         operators=dict(sorted(operators.items())),
         agreement=agreement,
+        in_float=in_float,
         not_packed=tuple(not_packed),
     )
 
@@ -278,6 +286,13 @@ def _table(rows):
         ).rstrip()
         for line in cells
     ]
+
+
+def _in_float_facts(f):
+    yield "precision", f"with int8 everywhere the error is {f.int8_error:.3g}."
+    count, cost = len(f.paths), f"{f.more_bytes:,} bytes more"
+    layers = "1 layer" if count == 1 else f"{count} layers"
+    yield "", f"{layers} in float32: {cost}, {f.time_ratio:.2f} times the time"
 
 
 def _agreement_facts(a):

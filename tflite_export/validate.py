@@ -156,11 +156,12 @@ def check_agreement(
             "rounding, which decides their signs: training and real inputs "
             "have fewer of them. "
         )
-    advice += "Check it on real inputs with `validation_data`, or "
-    if format.is_exact:
-        advice += "accept the error with a larger `tolerance`"
-    else:
-        advice += "choose the format 'packed_float'"
+    if not format.is_exact:
+        advice += "It is not int8 arithmetic: all layers compute in float32. "
+    advice += (
+        "Check it on real inputs with `validation_data`, or accept the error "
+        "with a larger `tolerance`"
+    )
     raise ValidationError(
         f"The exported model disagrees with Keras on {agreement.samples} "
         f"{agreement.data} inputs: the relative error is "

@@ -15,9 +15,9 @@ from tflite_export import (
     ValidationError,
     export_tflite,
     inspect,
+    precision,
     run,
 )
-from tflite_export import export as export_module
 from tflite_export.agreement import compare
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.interpreter import interpreter_class
@@ -115,9 +115,9 @@ def change_result(change):
     """Lets `change` damage the file before it is validated."""
 
     def sabotage(monkeypatch, model):
-        rewrite = export_module.rewrite
+        rewrite = precision.rewrite
         monkeypatch.setattr(
-            export_module,
+            precision,
             "rewrite",
             lambda *args: change(FlatModel(rewrite(*args))).to_bytes(),
         )
@@ -219,7 +219,7 @@ def hide_a_state(monkeypatch, model):
             lambda _, model: model,
             {"tolerance": 0},
             ValidationError,
-            "'packed_float'",
+            "It is not int8",
         ),
         (
             lambda _, model: model,

@@ -1,0 +1,179 @@
+"""Keeps layers in float32 until int8 arithmetic is precise enough.
+
+The runtime rounds the inputs of an int8 layer to 8 bits, with one range for the
+whole tensor. In a deep network the errors of many layers add up. Some layers
+add much more than others. They are found by running the file next to the float
+one and comparing the tensors around each layer. The worst ones then compute in
+float32, as few as are needed.
+"""
+
+import copy
+import sys
+import time
+
+import numpy as np
+
+from tflite_export.agreement import Agreement, InFloat
+from tflite_export.find import find_binary_constants
+from tflite_export.flatbuffer.model import FlatModel
+from tflite_export.formats import Format
+from tflite_export.graph.weights import Kernel
+from tflite_export.interpreter import make_interpreter, run_batches
+from tflite_export.plan import plan
+from tflite_export.probe import int8_data, run_with_tensors
+from tflite_export.rewrite import rewrite
+from tflite_export.validate import Reference, measure, tolerance_of
+
+# On how many samples the tensors inside are compared.
+FEW_SAMPLES = 2
+# How often each of two files is run to compare their speed.
+TIMED_RUNS = 5
+
+
+def write_in_tolerance(
+    model: FlatModel,
+    format: Format,
+    kernels: list[Kernel],
+    float_layers: frozenset[str],
+    reference: Reference,
+    tolerance: float | None,
+) -> tuple[bytes, Agreement, InFloat | None]:
+    """Writes a float model in a format, with float layers where needed.
+
+    The number of files that are tried is about the logarithm of the number of
+    layers. If none is within the tolerance, the result is that with all layers
+    in float32.
+
+    Args:
+        model: The float model.
+        format, kernels, float_layers: As in `rewrite`.
+        reference: What the file must compute.
+        tolerance: The user's tolerance, or `None` for that of the format.
+
+    Returns:
+        The bytes of the file, its agreement with the reference, and which
+        layers compute in float32 for the sake of precision, or `None`.
+    """
+
+    def write(in_float=()):
+        new = copy.deepcopy(model)
+        return rewrite(new, format, kernels, float_layers, frozenset(in_float))
+
+    tolerance = tolerance_of(format, tolerance)
+    content = write()
+    agreement = measure(content, reference)
+    if agreement.relative_error <= tolerance or format.is_exact:
+        return content, agreement, None
+    ranked = _ranked(model, content, format, kernels, float_layers, reference)
+    if not ranked:
+        return content, agreement, None
+    progress = _Progress(agreement.relative_error, tolerance, len(ranked))
+
+    def attempt(count):
+        found = write(ranked[:count])
+        of_found = measure(found, reference)
+        progress.tried(count, of_found)
+        return found, of_found, of_found.relative_error <= tolerance
+
+    # With `most` in float32 the tolerance holds, with `fewest` it does not.
+    fewest, most = 0, len(ranked)
+    *best, holds = attempt(most)
+    while holds and most - fewest > 1:
+        count = (fewest + most) // 2
+        *tried, is_enough = attempt(count)
+        if is_enough:
+            most, best = count, tried
+        else:
+            fewest = count
+    in_float = InFloat(
+        paths=tuple(ranked[:most]),
+        int8_error=agreement.relative_error,
+        more_bytes=len(best[0]) - len(content),
+        time_ratio=_time_ratio(best[0], content, reference.inputs),
+    )
+    return *best, in_float
+
+
+def _ranked(model, content, format, kernels, float_layers, reference):
+    """The paths of kernels that compute in int8, the worst first.
+
+    The error of a tensor has two parts: what the operator before it adds, and
+    what it makes of the errors of its inputs. The same holds for the outputs of
+    the model, to which the error of each tensor leads. So the layers rank by
+    the first part, relative to the whole. A loop has its own tensors, which
+    cannot be seen: its layers, which feed their errors back, come first.
+    """
+    constants = find_binary_constants(model, kernels, float_layers)
+    sites = [s for s in plan(model, constants, format) if not s.note]
+    outputs = {
+        site.constant.path: [int(user.outputs[0]) for user in site.users]
+        for site in sites
+        if site.constant.subgraph == 0
+    }
+    numbers = {number for part in outputs.values() for number in part}
+    errors = _errors(model.to_bytes(), content, numbers, reference.inputs)
+    share = {
+        site.constant.path: max(
+            (errors[n] for n in outputs.get(site.constant.path, ())),
+            default=np.inf,
+        )
+        for site in sites
+    }
+    return sorted(share, key=share.get, reverse=True)
+
+
+def _errors(floats, content, numbers, inputs):
+    """For each tensor, the share of its error that its operator adds."""
+    model = FlatModel(content)
+    data = int8_data(model)
+    few = {name: x[:FEW_SAMPLES] for name, x in inputs.items()}
+    _, exact = run_with_tensors(floats, few, {*numbers, *data})
+    _, rounded = run_with_tensors(content, few, numbers)
+    _, fresh = run_with_tensors(content, few, numbers, exact)
+    return {
+        number: _distance(fresh[number], exact[number])
+        / (_distance(rounded[number], exact[number]) or 1.0)
+        for number in numbers
+    }
+
+
+def _distance(x, y):
+    return float(np.linalg.norm(x - y) / (np.linalg.norm(y) or 1.0))
+
+
+def _time_ratio(content, other, inputs):
+    """How long a file takes for one sample, as a multiple of another."""
+    interpreters = []
+    for part in (content, other):
+        interpreter = make_interpreter(part)
+        names, _ = FlatModel(part).signature()
+        values = {names[name]: x[:1] for name, x in inputs.items()}
+        run_batches(interpreter, values, (), 1)
+        interpreters.append(interpreter)
+    ratios = []
+    for _ in range(TIMED_RUNS):
+        times = []
+        for interpreter in interpreters:
+            start = time.perf_counter()
+            interpreter.invoke()
+            times.append(time.perf_counter() - start)
+        ratios.append(times[0] / times[1])
+    return float(np.median(ratios))
+
+
+class _Progress:
+    """Says on the standard error what is tried."""
+
+    def __init__(self, error, tolerance, layers):
+        self.layers = layers
+        self._print(
+            f"int8 arithmetic is off by {error:.3g}, more than {tolerance:g}: "
+            "looking for the layers to keep in float32."
+        )
+
+    def tried(self, count, agreement):
+        error = agreement.relative_error
+        self._print(f"{count} of {self.layers} in float32: {error:.3g}")
+
+    def _print(self, text):
+        print(text, file=sys.stderr, flush=True)
