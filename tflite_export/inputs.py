@@ -12,6 +12,7 @@ from tflite_export.errors import (
     NothingBinaryError,
     ValidationError,
 )
+from tflite_export.flatbuffer.schema import NUMPY_TYPES
 from tflite_export.interpreter import by_input
 from tflite_export.prepare import (
     as_functional,
@@ -116,11 +117,11 @@ def _check_name(what, layer):
 def _check_inputs_and_outputs(model):
     model = as_functional(model)
     for name, tensor in zip(input_names(model), model.inputs):
-        if tensor.dtype == "string":
+        if tensor.dtype.upper() not in NUMPY_TYPES:
             raise ConversionError(
-                f"Input '{name}' takes text, and a .tflite file for the stock "
-                "runtime takes numbers. Look the text up before the model. "
-                f"Received: dtype='{tensor.dtype}'"
+                f"Input '{name}' has a type that NumPy and the stock runtime "
+                "do not share. Give the model numbers: look up texts before "
+                f"it. Received: dtype='{tensor.dtype}'"
             )
     is_open = all(tensor.shape[:1] == (None,) for tensor in model.inputs)
     outputs = keras.tree.flatten(model.output)

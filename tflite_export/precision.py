@@ -1,10 +1,9 @@
 """Keeps layers in float32 until int8 arithmetic is precise enough.
 
 The runtime rounds the inputs of an int8 layer to 8 bits, with one range for the
-whole tensor. In a deep network the errors of many layers add up. Some layers
-add much more than others. They are found by running the file next to the float
-one and comparing the tensors around each layer. The worst ones then compute in
-float32, as few as are needed.
+whole tensor. In a deep network the errors of many layers add up, and some
+layers add much more than others. `rounding` tells how much. The worst ones
+compute in float32 instead, as few as are needed.
 """
 
 import copy
@@ -20,12 +19,10 @@ from tflite_export.formats import Format
 from tflite_export.graph.weights import Kernel
 from tflite_export.interpreter import make_interpreter, run_batches
 from tflite_export.plan import plan
-from tflite_export.probe import int8_data, run_with_tensors
 from tflite_export.rewrite import rewrite
+from tflite_export.rounding import shares_of_error
 from tflite_export.validate import Reference, measure, tolerance_of
 
-# On how many samples the tensors inside are compared.
-FEW_SAMPLES = 2
 # How often each of two files is run to compare their speed.
 TIMED_RUNS = 5
 
@@ -95,50 +92,11 @@ def write_in_tolerance(
 
 
 def _ranked(model, content, format, kernels, float_layers, reference):
-    """The paths of kernels that compute in int8, the worst first.
-
-    The error of a tensor has two parts: what the operator before it adds, and
-    what it makes of the errors of its inputs. The same holds for the outputs of
-    the model, to which the error of each tensor leads. So the layers rank by
-    the first part, relative to the whole. A loop has its own tensors, which
-    cannot be seen: its layers, which feed their errors back, come first.
-    """
+    """The paths of kernels that compute in int8, the worst first."""
     constants = find_binary_constants(model, kernels, float_layers)
     sites = [s for s in plan(model, constants, format) if not s.note]
-    outputs = {
-        site.constant.path: [int(user.outputs[0]) for user in site.users]
-        for site in sites
-        if site.constant.subgraph == 0
-    }
-    numbers = {number for part in outputs.values() for number in part}
-    errors = _errors(model.to_bytes(), content, numbers, reference.inputs)
-    share = {
-        site.constant.path: max(
-            (errors[n] for n in outputs.get(site.constant.path, ())),
-            default=np.inf,
-        )
-        for site in sites
-    }
-    return sorted(share, key=share.get, reverse=True)
-
-
-def _errors(floats, content, numbers, inputs):
-    """For each tensor, the share of its error that its operator adds."""
-    model = FlatModel(content)
-    data = int8_data(model)
-    few = {name: x[:FEW_SAMPLES] for name, x in inputs.items()}
-    _, exact = run_with_tensors(floats, few, {*numbers, *data})
-    _, rounded = run_with_tensors(content, few, numbers)
-    _, fresh = run_with_tensors(content, few, numbers, exact)
-    return {
-        number: _distance(fresh[number], exact[number])
-        / (_distance(rounded[number], exact[number]) or 1.0)
-        for number in numbers
-    }
-
-
-def _distance(x, y):
-    return float(np.linalg.norm(x - y) / (np.linalg.norm(y) or 1.0))
+    shares = shares_of_error(model, content, sites, reference.inputs)
+    return sorted(shares, key=shares.get, reverse=True)
 
 
 def _time_ratio(content, other, inputs):

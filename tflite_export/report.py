@@ -290,7 +290,8 @@ def _table(rows):
 
 def _in_float_facts(f):
     yield "precision", f"with int8 everywhere the error is {f.int8_error:.3g}."
-    count, cost = len(f.paths), f"{f.more_bytes:,} bytes more"
+    count, size = len(f.paths), f"{abs(f.more_bytes):,} bytes"
+    cost = f"{size} {'more' if f.more_bytes >= 0 else 'less'}"
     layers = "1 layer" if count == 1 else f"{count} layers"
     yield "", f"{layers} in float32: {cost}, {f.time_ratio:.2f} times the time"
 

@@ -1,5 +1,7 @@
 """Arguments: what is wrong is named before any work is done."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -52,9 +54,45 @@ binary_model = net((4,), dense(3))
 fixed_model = net((4,), dense(3), batch_size=2)
 
 
+def single_number():
+    x = keras.Input((4,))
+    y = keras.ops.mean(keras_lab.BinaryDense(3, name="all")(x))
+    return keras.Model(x, y)
+
+
+def model_of_input(dtype):
+    x = keras.Input((4,), dtype=dtype, name="raw")
+    vectors = keras.layers.StringLookup(vocabulary=["a"])(x)
+    y = keras.ops.cast(vectors if dtype == "string" else x, "float32")
+    return keras.Model(x, keras_lab.BinaryDense(3)(y))
+
+
+def quantized(mode):
+    model = net((4,), maker(keras.layers.Dense)(3, name="first"), dense(3))()
+    model.layers[0].quantize(mode)
+    return model
+
+
 @pytest.mark.parametrize(
     ("make", "options", "error", "match"),
     [
+        *(
+            (net((4,), dense(3, name=name)), {}, ConversionError, match)
+            for name, match in [
+                ("_x", "Give it another `name`. Received: name='_x'"),
+                ("my layer", "begins with a letter .* name='my layer'"),
+            ]
+        ),
+        (single_number, {}, ConversionError, r"no batch axis.*shape \(\)"),
+        *(
+            (functools.partial(make, kind), {}, ConversionError, match)
+            for make, kind, match in [
+                (model_of_input, "string", "'raw' .*numbers.* dtype='string'"),
+                (model_of_input, "bfloat16", "Received: dtype='bfloat16'"),
+                (quantized, "int8", "before `model.quantize`.* mode 'int8'"),
+                (quantized, "float8", "before `model.quantize`"),
+            ]
+        ),
         (lambda: 3, {}, TypeError, "Received: model=3"),
         (lambda: keras.Sequential([dense(3)()]), {}, ValueError, "no weights"),
         (float_model, {}, NothingBinaryError, "has no binary weights"),

@@ -1,0 +1,70 @@
+"""How many layers of deep networks must compute in float32 next to int8.
+
+Networks of `keras.applications`, not trained, with binary layers and batch
+norms that fit their inputs: as a network is before fine-tuning, when errors
+grow most from layer to layer. Run it by
+
+    python -m benchmarks.deep_int8
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import harness
+from benchmarks.networks import SEED
+
+OPTIONS = {
+    "networks": [
+        *("MobileNetV2", "EfficientNetB0", "NASNetMobile", "InceptionV3"),
+    ],
+    "size": 96,
+}
+QUICK = {"networks": ["MobileNetV2"], "size": 32}
+
+
+def cells(options):
+    return [{"network": name} for name in options.networks]
+
+
+def measure(cell, options, _):
+    import keras
+
+    import keras_lab
+    from tflite_export import export_tflite
+
+    keras.utils.set_random_seed(SEED)
+    shape = options.size, options.size, 3
+    make = getattr(keras.applications, cell["network"])
+    # Probabilities of an untrained network are all equal.
+    network = make(weights=None, input_shape=shape, classifier_activation=None)
+    model = keras_lab.binarize_model(network, skip_first=False, skip_last=False)
+    x = np.random.default_rng(SEED).normal(size=(32, *shape)).astype("f")
+    keras_lab.recalibrate_batch_norm(model, x)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for format in ("packed", "fast"):
+            path = Path(folder, f"{format}.tflite")
+            report = export_tflite(model, path, format)
+            found = report.in_float
+            rows.append(
+                {
+                    "format": format,
+                    "layers": len(report.layers),
+                    "int8_layers": sum(
+                        row.arithmetic == "int8" for row in report.layers
+                    ),
+                    "file_bytes": report.file_bytes,
+                    "relative_error": report.agreement.relative_error,
+                    "in_float": list(found.paths) if found else [],
+                    "int8_error": found.int8_error if found else None,
+                    "more_bytes": found.more_bytes if found else 0,
+                    "time_ratio": found.time_ratio if found else 1,
+                }
+            )
+    return rows
+
+
+if __name__ == "__main__":
+    harness.run("deep_int8", harness.RESULTS / "deep_int8.json", quick=False)

@@ -1,0 +1,149 @@
+"""The file is compared with the given model, and what that means."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_lab
+from tests.tflite_export.models import conv, dense, net, norm, rnn, sign
+from tests.tflite_export.support import FORMATS, sign_bits
+from tflite_export import (
+    ConversionError,
+    ValidationError,
+    export_tflite,
+    inspect,
+    precision,
+    run,
+)
+from tflite_export.agreement import compare
+from tflite_export.flatbuffer.model import FlatModel
+from tflite_export.rewrite import rewrite
+
+
+@pytest.mark.parametrize(
+    ("size", "actual", "max_error"), [(1e-6, -1e-6, 2), (0, 1e-3, 1e-9)]
+)
+def test_an_output_is_compared_by_its_own_size_unless_it_is_zero(
+    size, actual, max_error
+):
+    large = np.full((2, 3), 1e6)
+    result = compare(
+        {"large": large, "small": np.full((2, 3), size)},
+        {"large": large, "small": np.full((2, 3), actual)},
+        "runtime",
+        "given",
+    )
+    assert result.max_error == pytest.approx(max_error)
+    assert np.isfinite(result.relative_error)
+
+
+@keras.saving.register_keras_serializable("tests")
+class Annealed(layers.Layer):
+    """A layer with a state that is neither in its config nor its weights."""
+
+    temperature = 1.0
+
+    def call(self, x):
+        return keras.ops.tanh(self.temperature * x)
+
+
+@pytest.mark.parametrize("format", ["float", "packed"])
+def test_a_state_that_is_not_in_the_config_is_an_error(tmp_path, format):
+    """A difference of a few percent is not taken for rounding."""
+    layer = Annealed(name="annealed")
+    layer.temperature = 1.05
+    model = keras.Sequential(
+        [keras.Input((8,)), keras_lab.BinaryDense(6), layer]
+    )
+    with pytest.raises(ConversionError, match="`get_config`: 'annealed' is"):
+        export_tflite(model, tmp_path / "m.tflite", format)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_difference_may_be_on_the_last_sample_only(tmp_path):
+    """`relu(x) + annealed(x − 9)` differs where an input is large."""
+
+    @keras.saving.register_keras_serializable("tests")
+    class Late(Annealed):
+        def call(self, x):
+            return x + self.temperature * keras.ops.relu(x - 9)
+
+    late = Late(name="late")
+    late.temperature = 2.0
+    model = keras.Sequential(
+        [keras.Input((8,)), late, keras_lab.BinaryDense(6)]
+    )
+    x = np.ones((300, 8), "f")
+    x[-1] = 20
+    with pytest.raises(ConversionError, match="'late' is a layer"):
+        export_tflite(model, tmp_path / "m.tflite", validation_data=x)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision_is_compared_in_float32(tmp_path, rng, policy):
+    path = tmp_path / "m.tflite"
+    options = {"dtype": policy}
+    model = net((32,), dense(64, **options), dense(6, **options))()
+    x = rng.normal(size=(20, 32)).astype("f")
+    before = np.asarray(model(x))
+    report = export_tflite(model, path, "packed_float", validation_data=x)
+    assert report.agreement.computed_in == "float32"
+    assert "with Keras in float32 on 20 given inputs" in str(report)
+    assert report.agreement.relative_error < 1e-5
+    # The given model is as it was.
+    assert [layer.dtype_policy.name for layer in model.layers] == [policy] * 2
+    np.testing.assert_array_equal(model(x), before)
+    (y,) = run(path, x).values()
+    error = np.linalg.norm(y - before) / np.linalg.norm(before)
+    assert 1e-4 < error < 0.05
+
+
+UNTRAINED = {
+    "dense": net(
+        (64,),
+        *(dense(128, **sign), norm, dense(128, **sign), norm),
+        *(dense(64, **sign), dense(10, **sign)),
+    ),
+    "conv": net(
+        (10, 10, 3),
+        *(conv(16, 3), norm, conv(16, 3, **sign), norm),
+        *(layers.Flatten, dense(10, **sign)),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNTRAINED)
+@pytest.mark.parametrize("format", FORMATS)
+def test_ties_before_a_sign_are_counted_and_not_errors(tmp_path, case, format):
+    """A sum of ±α that is zero up to rounding has no sign of its own."""
+    keras.utils.set_random_seed(0)
+    model = UNTRAINED[case]()
+    report = export_tflite(model, tmp_path / "m.tflite", format)
+    agreement = report.agreement
+    assert 0.005 < agreement.ties < 0.2 and agreement.relative_error < 1e-5
+    assert f"{agreement.ties:.2%} of the values before a sign" in str(report)
+    assert inspect(tmp_path / "m.tflite").file_bytes == report.file_bytes
+
+
+def test_a_wrong_sign_that_is_no_tie_is_an_error(tmp_path, monkeypatch):
+    def with_other_signs(*args):
+        flat = FlatModel(rewrite(*args))
+        tensor = sign_bits(flat)[0]
+        words = flat.constant(tensor).copy()
+        words[:100] ^= 0x7FFF
+        tensor.buffer = flat.add_buffer(words)
+        return flat.to_bytes()
+
+    keras.utils.set_random_seed(0)
+    monkeypatch.setattr(precision, "rewrite", with_other_signs)
+    with pytest.raises(ValidationError, match="zero up to rounding"):
+        export_tflite(UNTRAINED["dense"](), tmp_path / "m.tflite", "packed")
+
+
+def test_ties_in_a_loop_are_named_as_the_cause(tmp_path):
+    keras.utils.set_random_seed(0)
+    signs = rnn(16, binarize_inputs=True, **sign)
+    model = net((6, 8), signs, dense(6, **sign))()
+    with pytest.raises(ValidationError, match="values before a sign are zero"):
+        export_tflite(model, tmp_path / "m.tflite", "packed_float")

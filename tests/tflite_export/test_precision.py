@@ -1,0 +1,85 @@
+"""Layers that lose precision in int8 are found and kept in float32."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_lab
+from tests.tflite_export.models import conv, depthwise, net, norm
+from tests.tflite_export.support import randomize
+from tflite_export import export_tflite, inspect, run
+from tflite_export.graph.site import KEPT_IN_FLOAT
+
+
+def a_bad_layer_among_good_ones():
+    """A depthwise kernel whose inputs differ much in size by channel.
+
+    The batch norm after it makes the outputs equal in size again.
+    """
+    x = keras.Input((8, 8, 6))
+    y = keras_lab.BinaryDepthwiseConv2D(3, name="good")(x)
+    y = layers.ReLU()(layers.BatchNormalization()(y))
+    y = layers.Rescaling([3000.0, 1, 1, 1, 1, 1])(y)
+    y = keras_lab.BinaryDepthwiseConv2D(3, use_bias=False, name="bad")(y)
+    y = layers.Rescaling([1 / 3000, 1, 1, 1, 1, 1])(y)
+    y = layers.ReLU()(layers.BatchNormalization()(y))
+    y = keras_lab.BinaryDense(5, name="last")(layers.Flatten()(y))
+    return randomize(keras.Model(x, y), 1)
+
+
+@pytest.mark.parametrize("format", ["packed", "fast"])
+def test_only_the_layer_that_loses_precision_is_in_float(
+    tmp_path, capsys, format
+):
+    path = tmp_path / "m.tflite"
+    model = a_bad_layer_among_good_ones()
+    report = export_tflite(model, path, format)
+    found = report.in_float
+    assert found.paths == ("bad/kernel",)
+    assert found.int8_error > 0.1 >= report.agreement.relative_error
+    assert found.more_bytes >= 0 and found.time_ratio > 0
+    assert f"1 layer in float32: {found.more_bytes:,} bytes" in str(report)
+    for rows in (report.layers, inspect(path).layers):
+        notes = {row.layer: (row.arithmetic, row.note) for row in rows}
+        assert notes["bad/kernel"] == ("float32", KEPT_IN_FLOAT)
+        assert notes["good/kernel"] == notes["last/kernel"] == ("int8", "")
+    assert "looking for the layers" in capsys.readouterr().err
+    assert len(keras_lab.binary_weights(model)) == 3
+    x = np.random.default_rng(1).normal(size=(4, 8, 8, 6)).astype("f")
+    (y,), expected = run(path, x).values(), model(x)
+    assert np.linalg.norm(y - expected) < 0.1 * np.linalg.norm(expected)
+
+
+def test_a_model_that_is_precise_enough_is_not_searched(tmp_path, capsys):
+    model = randomize(net((8, 8, 4), depthwise(3), norm, conv(4, 3))(), 1)
+    report = export_tflite(model, tmp_path / "m.tflite", "fast")
+    assert report.in_float is None and not capsys.readouterr().err
+
+
+def test_a_recurrent_layer_is_kept_in_float(tmp_path):
+    """α·√units is far above 1: the state amplifies its errors."""
+    keras.utils.set_random_seed(0)
+    model = net((40, 6), lambda: keras_lab.BinaryLSTM(16, name="memory"))()
+    for weight in keras_lab.binary_weights(model).values():
+        weight.latent.assign(4 * np.sign(weight.latent))
+        weight.refresh()
+    report = export_tflite(model, tmp_path / "m.tflite", "fast")
+    assert set(report.in_float.paths) <= set(keras_lab.binary_weights(model))
+    assert report.agreement.relative_error < 0.1 < report.in_float.int8_error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["packed", "fast"])
+def test_a_deep_network_is_exported_with_few_layers_in_float(tmp_path, format):
+    keras.utils.set_random_seed(0)
+    network = keras.applications.MobileNetV2(
+        input_shape=(96, 96, 3), weights=None, classifier_activation=None
+    )
+    model = keras_lab.binarize_model(network, skip_first=False, skip_last=False)
+    x = np.random.default_rng(0).normal(size=(32, 96, 96, 3)).astype("f")
+    keras_lab.recalibrate_batch_norm(model, x)
+    report = export_tflite(model, tmp_path / "m.tflite", format)
+    assert report.in_float.int8_error > 0.1 > report.agreement.relative_error
+    int8 = sum(row.arithmetic == "int8" for row in report.layers)
+    assert 1 <= len(report.in_float.paths) <= int8 / 2

@@ -1,0 +1,113 @@
+"""Which int8 layers the error of a file comes from.
+
+The error of a tensor has two parts: what its operator adds by rounding its
+inputs, and what the operator makes of the errors that its inputs have already.
+Both are measured, by running the file next to the float one. So the error of
+the outputs can be followed back through the graph, and divided among the layers
+that added to it.
+"""
+
+from collections import defaultdict
+
+import numpy as np
+
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.graph.site import Site
+from tflite_export.probe import int8_data, run_with_tensors
+
+# On how many samples the tensors inside are compared.
+FEW_SAMPLES = 2
+# Operators whose inputs may differ in size: a small one adds little.
+SUMS = ("ADD", "SUB", "CONCATENATION")
+
+
+def shares_of_error(
+    model: FlatModel, content: bytes, sites: list[Site], inputs: dict
+) -> dict[str, float]:
+    """The share of the outputs' error that each int8 kernel adds, by path.
+
+    Args:
+        model: The float model.
+        content: The bytes of the same model with int8 arithmetic. A tensor of
+            the float model has the same number here.
+        sites: The kernels of `model` that compute in int8.
+        inputs: The samples, by the names of the inputs.
+    """
+    main = model.subgraphs[0]
+    tensors = {
+        number
+        for operator in main.operators
+        for number in operator.outputs.tolist()
+        if model.type_name(main.tensors[number]) == "FLOAT32"
+    }
+    few = {name: x[:FEW_SAMPLES] for name, x in inputs.items()}
+    needed = {*tensors, *int8_data(FlatModel(content))}
+    _, exact = run_with_tensors(model.to_bytes(), few, needed)
+    _, rounded = run_with_tensors(content, few, tensors)
+    _, added = run_with_tensors(content, few, tensors, exact)
+    noise, fresh = (
+        {n: _energy(x - exact[n]) for n, x in found.items()}
+        for found in (rounded, added)
+    )
+    signal = {n: _energy(x) for n, x in exact.items()}
+    paths = _paths_of_operators(model, sites)
+    blame, shares = defaultdict(float), defaultdict(float)
+    for number in model.signature()[1].values():
+        blame[number] = noise.get(number, 0) / (signal.get(number) or 1)
+    for operator in reversed(main.operators):
+        own, rest = 0.0, 0.0
+        for number in operator.outputs.tolist():
+            share = _ratio(fresh, noise, number)
+            if id(operator) not in paths:
+                share = 0.0
+            elif model.operator_name(operator) == "WHILE":
+                # What is added inside a loop cannot be seen.
+                share = 1.0
+            own += blame[number] * share
+            rest += blame[number] * (1 - share)
+        for path in paths.get(id(operator), ()):
+            shares[path] += own
+        _divide(model, operator, rest, blame, noise, signal)
+    return {site.constant.path: shares[site.constant.path] for site in sites}
+
+
+def _divide(model, operator, amount, blame, noise, signal):
+    """Divides blame among the inputs of an operator, by their errors."""
+    is_sum = model.operator_name(operator) in SUMS
+    errors = {
+        number: noise[number] / (1 if is_sum else signal[number] or 1)
+        for number in inputs_of(operator)
+        if number in noise
+    }
+    total = sum(errors.values())
+    for number, error in errors.items():
+        blame[number] += amount * (error / total if total else 0)
+
+
+def _paths_of_operators(model, sites):
+    """The paths of the int8 kernels that an operator of the main graph uses."""
+    paths = defaultdict(list)
+    for site in sites:
+        users = site.users
+        if site.constant.subgraph != 0:
+            users = [
+                operator
+                for operator in model.subgraphs[0].operators
+                if model.operator_name(operator) == "WHILE"
+                and operator.builtinOptions.bodySubgraphIndex
+                == site.constant.subgraph
+            ]
+        for user in users:
+            paths[id(user)].append(site.constant.path)
+    return paths
+
+
+def _ratio(fresh, noise, number):
+    """The part of a tensor's error that its operator adds."""
+    if not noise.get(number):
+        return 0.0
+    return min(fresh.get(number, 0) / noise[number], 1.0)
+
+
+def _energy(x):
+    return float(np.sum(np.square(x, dtype=np.float64)))
