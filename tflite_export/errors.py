@@ -31,15 +31,10 @@ def damage_as_error(what: str):
         yield
     except (InvalidModelError, NothingBinaryError):
         raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-        struct.error,
-    ) as error:
+    except (ArithmeticError, ValueError, struct.error) as error:
+        raise InvalidModelError(f"Damaged {what}: {error}") from error
+    except (AttributeError, LookupError, RecursionError, TypeError) as error:
+        # Its text is about this package, not about the file.
         raise InvalidModelError(
-            f"Damaged {what}: {type(error).__name__}: {error}"
+            f"Damaged {what}: a part is missing, or of another kind."
         ) from error

@@ -122,7 +122,9 @@ def _matches(model, place, operator, kernels, float_layers):
     if model.type_name(tensor) != "FLOAT32" or not model.is_constant(tensor):
         return []
     weights, name = model.constant(tensor), model.operator_name(operator)
-    if weights.ndim != len(WEIGHTED_OPERATORS[name].to_keras):
+    if weights is None or weights.ndim != len(
+        WEIGHTED_OPERATORS[name].to_keras
+    ):
         return []
     axis = WEIGHTED_OPERATORS[name].axis % weights.ndim
     # A constant into which a batch norm is folded has the name of that layer.

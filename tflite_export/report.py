@@ -13,6 +13,8 @@ from tflite_export.errors import damage_as_error
 from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel, inputs_of, name_of
 from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
+from tflite_export.formats import Format
+from tflite_export.graph.stored import stored_tensor, unfold_float16
 from tflite_export.graph.weights import WEIGHTED_OPERATORS, weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
 
@@ -25,7 +27,8 @@ class LayerRow:
         layer: The path of the kernel in the Keras model, or the name of the
             tensor.
         operator: The TFLite operator that uses it.
-        kind: `"binary"`, `"float"`, or the type of another constant.
+        kind: `"binary"`, `"float"`, `"sparse"`, or the type of another
+            constant, such as `"float16"`.
         arithmetic: `"int8"` or `"float32"`.
         weights: The number of weights.
         bits: Bits per weight in the `.tflite` file, without scales.
@@ -64,6 +67,7 @@ class ExportReport:
         agreement: How far the outputs are from those of Keras, or `None` if
             they were not compared.
         not_packed: The paths of binary kernels that are stored as float32.
+        batch_size: The batch size, or `None` if it is open.
         in_float: The layers that compute in float32 because int8 was not
             precise enough, and what that costs. `None` if there are none, or
             if the file was only inspected.
@@ -78,6 +82,7 @@ class ExportReport:
     operators: dict
     agreement: Agreement | None = None
     not_packed: tuple = ()
+    batch_size: int | None = None
     in_float: InFloat | None = None
 
     def to_json(self) -> str:
@@ -104,6 +109,9 @@ class ExportReport:
         yield "expected RAM", _size(self.expected_ram_bytes)
         counts = [f"{name} {n}" for name, n in self.operators.items()]
         yield "operators", ", ".join(counts)
+        if self._is_slow_in_batches():
+            yield "batch size", "open. Dense layers then take one sample after"
+            yield "", "the other: with `batch_size` large batches are faster."
         for layer, note in sorted({(r.layer, r.note) for r in self.layers}):
             if note:
                 yield "note", f"{layer}: in float32, {note}"
@@ -113,6 +121,17 @@ class ExportReport:
             yield "not packed", f"{path}: its kernel is stored as float32"
         if self.agreement:
             yield from _agreement_facts(self.agreement)
+
+    def _is_slow_in_batches(self):
+        """Whether dense layers would be matrix products in a larger batch."""
+        return (
+            self.format == Format.PACKED
+            and self.batch_size is None
+            and any(
+                row.arithmetic == "int8" and row.operator == "FULLY_CONNECTED"
+                for row in self.layers
+            )
+        )
 
 
 def inspect(path) -> ExportReport:
@@ -144,6 +163,7 @@ def describe(
     """
     model = FlatModel(content)
     metadata = read_metadata(model)
+    expected_ram = _expected_ram(model)
     rows, described, float_bytes, not_packed = [], set(), None, []
     if metadata:
         format = metadata["format"]
@@ -166,9 +186,10 @@ def describe(
         file_bytes=file_bytes,
         expanded_bytes=len(content),
         float_bytes=float_bytes,
-        expected_ram_bytes=_expected_ram(model),
+        expected_ram_bytes=expected_ram,
         operators=dict(sorted(operators.items())),
         agreement=agreement,
+        batch_size=_batch_size(model),
         in_float=in_float,
         not_packed=tuple(not_packed),
     )
@@ -199,28 +220,45 @@ def _other_rows(model, described, by_value):
 
     Without metadata, those that are ±s count as binary.
     """
-    binary = {
-        (constant.subgraph, constant.tensor): constant
-        for constant in (find_binary_constants(model) if by_value else ())
+    stored, binary = {}, {}
+    for (number, tensor), _ in weight_uses(model):
+        subgraph = model.subgraphs[number]
+        stored[number, tensor] = stored_tensor(model, subgraph, tensor)
+    sizes = {
+        (number, source): model.bytes_on_disk(
+            model.subgraphs[number].tensors[source]
+        )
+        for (number, _), source in stored.items()
     }
+    if by_value:
+        unfold_float16(model)
+        binary = {
+            (constant.subgraph, constant.tensor): constant
+            for constant in find_binary_constants(model)
+        }
     for place, operator in weight_uses(model):
-        subgraph, number = place
-        tensor = model.subgraphs[subgraph].tensors[number]
-        if place not in described and model.is_constant(tensor):
+        source = place[0], stored[place]
+        if source not in described and sizes[source]:
             name = model.operator_name(operator)
-            yield _row(model, tensor, name, binary.get(place))
-            described.add(place)
+            constant = binary.get(place)
+            yield _row(model, source, place, sizes[source], name, constant)
+            described.add(source)
 
 
-def _row(model, tensor, operator, constant):
-    count = math.prod(shape_of(tensor))
-    size = model.bytes_on_disk(tensor)
-    kind = TYPES[tensor.type].lower()
+def _row(model, source, place, size, operator, constant):
+    """The row of a weight that is stored at another place than it is read."""
+    (number, stored), (_, read) = source, place
+    tensors = model.subgraphs[number].tensors
+    count = math.prod(shape_of(tensors[read]))
+    kind = TYPES[tensors[stored].type].lower().replace("float32", "float")
+    if tensors[stored].sparsity is not None:
+        kind = "sparse"
+    is_float = TYPES[tensors[read].type] == "FLOAT32"
     return LayerRow(
-        layer=name_of(tensor),
+        layer=name_of(tensors[stored]),
         operator=operator,
-        kind="binary" if constant else kind.replace("float32", "float"),
-        arithmetic="float32" if kind == "float32" else "int8",
+        kind="binary" if constant else kind,
+        arithmetic="float32" if is_float else "int8",
         weights=count,
         bits=8 * size / max(count, 1),
         bytes=size,
@@ -231,6 +269,17 @@ def _row(model, tensor, operator, constant):
 def _range(alpha):
     low, high = float(np.min(alpha)), float(np.max(alpha))
     return (low,) if low == high else (low, high)
+
+
+def _batch_size(model):
+    main = model.subgraphs[0]
+    for number in main.inputs.tolist():
+        tensor = main.tensors[number]
+        sizes = tensor.shapeSignature
+        sizes = shape_of(tensor) if sizes is None else sizes
+        if len(sizes):
+            return int(sizes[0]) if sizes[0] >= 0 else None
+    return None
 
 
 def _expected_ram(model):

@@ -1,10 +1,13 @@
 """Rewrites a float `.tflite` model in one of the formats."""
 
+import warnings
+
 from tflite_export.container import read_content
 from tflite_export.errors import NothingBinaryError, damage_as_error
 from tflite_export.find import find_binary_constants, kernels_not_found
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import Format, Storage
+from tflite_export.graph.stored import keep_unfolded, unfold_float16
 from tflite_export.graph.weights import Kernel
 from tflite_export.metadata import write_metadata
 from tflite_export.plan import plan
@@ -18,17 +21,36 @@ def pack(path) -> bytes:
     bit in the result. All else stays as it is. The result computes what the
     given model computes, in int8 where the format `"packed"` does.
 
+    A packed file has a few kilobytes of tables. If the result is not smaller
+    than the given file, there is a warning.
+
     Args:
-        path: The path of a `.tflite` or `.tflz` file with float32 weights, or
-            its content as bytes.
+        path: The path of a `.tflite` or `.tflz` file with float32 or float16
+            weights, or its content as bytes.
 
     Returns:
         The bytes of the packed `.tflite` file.
+
+    Raises:
+        NothingBinaryError: If no weight is ±s.
+        InvalidModelError: If the file is damaged, or not one that `pack` knows.
     """
     content, _ = read_content(path)
     model = FlatModel(content)
     with damage_as_error("TFLite model, or one that `pack` does not know"):
-        return rewrite(model, Format.PACKED)
+        unfolded = unfold_float16(model)
+        found = find_binary_constants(model)
+        kept = {(constant.subgraph, constant.tensor) for constant in found}
+        keep_unfolded(model, unfolded, kept)
+        packed = rewrite(model, Format.PACKED)
+    if len(packed) >= len(content):
+        warnings.warn(
+            f"The packed file is not smaller: {len(packed):,} bytes instead of "
+            f"{len(content):,}. It has tables, which pay off only in a model "
+            "with more binary weights.",
+            stacklevel=2,
+        )
+    return packed
 
 
 def rewrite(
@@ -52,8 +74,8 @@ def rewrite(
     constants = find_binary_constants(model, kernels, float_layers)
     if not constants and not kernels:
         raise NothingBinaryError(
-            "The model has no binary weights: no constant is ±s, with one s "
-            "per tensor or per output channel."
+            "The model has no binary weights: no float32 or float16 constant "
+            "is ±s, with one s per tensor or per output channel."
         )
     if format == Format.FLOAT:
         return model.to_bytes()

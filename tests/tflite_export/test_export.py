@@ -78,6 +78,16 @@ def test_the_report_is_printed_read_as_json_and_found_in_the_file(
     assert found == expected
 
 
+@pytest.mark.parametrize("batch_size", [None, 5])
+def test_an_open_batch_is_said_to_be_slow_where_it_is(
+    tmp_path, classifier, batch_size
+):
+    path = tmp_path / "m.tflite"
+    report = export_tflite(classifier[0], path, batch_size=batch_size)
+    assert report.batch_size == inspect(path).batch_size == batch_size
+    assert ("large batches are faster" in str(report)) == (batch_size is None)
+
+
 def test_tf_lite_is_used_if_litert_is_absent(monkeypatch):
     monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
     assert interpreter_class()[1] == "tf.lite"

@@ -1,5 +1,7 @@
 """`pack`: binary weights are recognized in a file of any origin."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -19,6 +21,8 @@ from tflite_export import (
 from tflite_export.convert import convert
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.prepare import as_functional
+
+pytestmark = pytest.mark.filterwarnings("ignore:The packed file is not small")
 
 
 def file_of(shape, *parts):
@@ -78,8 +82,56 @@ def test_a_foreign_convolution_has_the_shape_of_keras(rng, make):
     assert weight.shape == kernel.shape
     np.testing.assert_array_equal(weight.signs * weight.alpha, kernel)
     flat.subgraphs[0].operators[0].builtinOptions = None
-    with pytest.raises(InvalidModelError, match="`pack` does not know"):
+    with pytest.raises(InvalidModelError, match="a part is missing") as raised:
         pack(flat.to_bytes())
+    assert "Error" not in str(raised.value)
+    assert "NoneType" not in str(raised.value)
+
+
+def test_a_dense_layer_may_leave_out_its_options(rng):
+    flat = dense_file(random_signs(rng, 200, 80))
+    flat.subgraphs[0].operators[0].builtinOptions = None
+    flat.subgraphs[0].operators[0].builtinOptionsType = 0
+    check_pack(flat.to_bytes(), rng.normal(size=(3, 200)))
+
+
+def test_pack_warns_if_the_result_is_not_smaller(rng):
+    with pytest.warns(UserWarning, match="is not smaller: .* instead of"):
+        pack(dense_file(random_signs(rng, 20, 12)).to_bytes())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pack(dense_file(random_signs(rng, 200, 80)).to_bytes())
+
+
+def sparse(rng, rows, columns):
+    """Blocks of four zeros or four other numbers."""
+    blocks = rng.random((rows, columns // 4)) < 0.2
+    return rng.normal(size=(rows, columns)) * np.repeat(blocks, 4, axis=1)
+
+
+@pytest.mark.parametrize(
+    ("storage", "kind", "largest"),
+    [("float16", "float16", 16.0), ("sparsity", "sparse", 12.0)],
+)
+def test_weights_that_are_stored_in_another_form(rng, storage, kind, largest):
+    """Binary float16 weights are packed, the others stay as they are."""
+    first = 0.25 * random_signs(rng, 300, 64)
+    second = sparse(rng, 64, 64).T.astype("f")
+    content = foreign(lambda x: (x @ first) @ second, 1, 300, storage=storage)
+    packed = pack(content)
+    assert len(packed) < len(content) / 1.5
+    for file, bits in (
+        (content, 16.0 if kind == "float16" else 32.0),
+        (packed, 1.1),
+    ):
+        binary, other = inspect(file).layers
+        assert binary.kind == "binary" and binary.alpha == (0.25,)
+        assert binary.weights == 300 * 64 and binary.bits <= bits
+        assert other.kind == kind and other.bits <= largest
+        assert other.weights == 64 * 64
+    (weight,) = read_packed(packed)
+    np.testing.assert_array_equal(weight.signs * weight.alpha, first)
+    check_pack(content, rng.normal(size=(1, 300)))
 
 
 def test_one_different_weight_or_a_scale_per_weight_is_not_binary(rng):
@@ -113,12 +165,17 @@ def test_weights_that_are_an_output_too_stay_as_they_are(rng):
     make_interpreter(packed).allocate_tensors()
 
 
-def convert_functions(*functions, module=None, quantize=False):
+def convert_functions(*functions, module=None, quantize=False, storage=None):
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
         [function.get_concrete_function() for function in functions], module
     )
     if quantize:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if storage == "float16":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.target_spec.supported_types = [tf.float16]
+    elif storage == "sparsity":
+        converter.optimizations = [tf.lite.Optimize.EXPERIMENTAL_SPARSITY]
     return converter.convert()
 
 

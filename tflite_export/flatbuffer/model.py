@@ -60,8 +60,11 @@ class FlatModel:
         return self.bytes_on_disk(tensor) > 0
 
     def constant(self, tensor):
-        """The value of a constant tensor as an array, or `None`."""
-        if not self.is_constant(tensor):
+        """The value of a constant tensor as an array, or `None`.
+
+        A sparse tensor, which holds only a part of its values, has none.
+        """
+        if not self.is_constant(tensor) or tensor.sparsity is not None:
             return None
         data = np.asarray(self.model.buffers[tensor.buffer].data, np.uint8)
         shape, name = shape_of(tensor), TYPES[tensor.type]

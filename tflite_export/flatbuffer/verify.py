@@ -11,7 +11,7 @@ import struct
 import numpy as np
 
 from tflite_export.errors import InvalidModelError
-from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
+from tflite_export.flatbuffer.schema import BITS, TYPES, schema, shape_of
 
 # The fields of each table, by number: the name of a table, a list with one name
 # for a vector of tables, the size of an element for a vector of numbers or a
@@ -150,16 +150,27 @@ def check_references(model) -> None:
         for tensor in subgraph.tensors:
             _check_tensor(model, tensor)
         for operator in subgraph.operators:
+            _add_options(model, operator)
             operator.inputs = _indices(operator.inputs)
             operator.outputs = _indices(operator.outputs)
-            code = operator.opcodeIndex
-            _check_index("operator code", code, model.operatorCodes)
         used = [subgraph.inputs, subgraph.outputs]
         for operator in subgraph.operators:
             used += [operator.inputs, operator.outputs]
         for index in np.concatenate(used).tolist():
             if index != -1:  # an optional input that is absent
                 _check_index("tensor", index, subgraph.tensors)
+
+
+def _add_options(model, operator):
+    """Adds the options of a dense layer that leaves them out: the defaults."""
+    _check_index("operator code", operator.opcodeIndex, model.operatorCodes)
+    code = model.operatorCodes[operator.opcodeIndex]
+    number = max(code.builtinCode, code.deprecatedBuiltinCode)
+    dense = schema.BuiltinOperator.FULLY_CONNECTED
+    if operator.builtinOptions is None and number == dense:
+        kind = schema.BuiltinOptions.FullyConnectedOptions
+        operator.builtinOptionsType = kind
+        operator.builtinOptions = schema.FullyConnectedOptionsT()
 
 
 def _check_tensor(model, tensor):
@@ -178,7 +189,8 @@ def _check_tensor(model, tensor):
     data = model.buffers[tensor.buffer].data
     size = 0 if data is None else len(data)
     bits, count = BITS.get(name), math.prod(max(n, 0) for n in shape)
-    if size and bits and size != -(-count * bits // 8):
+    is_dense = tensor.sparsity is None
+    if size and bits and is_dense and size != -(-count * bits // 8):
         raise InvalidModelError(
             "Damaged TFLite model: a tensor and its data differ in size. "
             f"Received: {name} of shape {shape} with {size} bytes"

@@ -1,0 +1,81 @@
+"""Weights that a file stores in another form than its operators read.
+
+The converter stores weights in float16 in front of a DEQUANTIZE, and mostly
+zero ones as a sparse tensor, at times in front of a DENSIFY.
+"""
+
+import numpy as np
+
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.graph.weights import (
+    WEIGHTED_OPERATORS,
+    WEIGHTS_INPUT,
+    weight_uses,
+)
+
+UNFOLDED = ("DEQUANTIZE", "DENSIFY")
+
+
+def stored_tensor(model: FlatModel, subgraph, tensor: int) -> int:
+    """The constant that a weight is computed from, or the tensor itself."""
+    found = tensor
+    for _ in UNFOLDED:
+        if model.is_constant(subgraph.tensors[found]):
+            return found
+        operator = model.producer(subgraph, found)
+        if operator is None or model.operator_name(operator) not in UNFOLDED:
+            return tensor
+        found = inputs_of(operator)[0]
+    return found if model.is_constant(subgraph.tensors[found]) else tensor
+
+
+def unfold_float16(model: FlatModel) -> dict[tuple, tuple]:
+    """Makes weights in front of a DEQUANTIZE float32 constants.
+
+    Only those that nothing else reads. The operators DEQUANTIZE stay.
+
+    Returns:
+        For the place of each such weight the operator, and the number of the
+        constant that the file stores.
+    """
+    found = {}
+    for place, _ in list(weight_uses(model)):
+        number, tensor = place
+        subgraph = model.subgraphs[number]
+        if model.is_constant(subgraph.tensors[tensor]):
+            continue
+        operator = model.producer(subgraph, tensor)
+        if operator is None or model.operator_name(operator) != "DEQUANTIZE":
+            continue
+        source = inputs_of(operator)[0]
+        value = model.constant(subgraph.tensors[source])
+        if value is None or value.dtype != np.float16:
+            continue
+        if all(
+            _reads_as_weights(model, user, tensor)
+            for user in model.consumers(subgraph, tensor)
+        ):
+            buffer = model.add_buffer(value.astype(np.float32))
+            subgraph.tensors[tensor].buffer = buffer
+            found[place] = operator, source
+    return found
+
+
+def keep_unfolded(model: FlatModel, unfolded: dict, kept: set[tuple]) -> None:
+    """Drops the DEQUANTIZE of the places to keep; folds the others again."""
+    for place, (operator, source) in unfolded.items():
+        subgraph = model.subgraphs[place[0]]
+        if place in kept:
+            subgraph.operators.remove(operator)
+            model.release(subgraph, source)
+        else:
+            subgraph.tensors[place[1]].buffer = 0
+
+
+def _reads_as_weights(model, operator, tensor):
+    inputs = inputs_of(operator)
+    return (
+        model.operator_name(operator) in WEIGHTED_OPERATORS
+        and inputs.count(tensor) == 1
+        and inputs[WEIGHTS_INPUT] == tensor
+    )
