@@ -5,6 +5,7 @@ from tflite_export.errors import NothingBinaryError, damage_as_error
 from tflite_export.find import find_binary_constants, kernels_not_found
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import Format, Storage
+from tflite_export.graph.versions import set_versions
 from tflite_export.graph.weights import Kernel
 from tflite_export.metadata import write_metadata
 from tflite_export.plan import plan
@@ -55,6 +56,7 @@ def rewrite(
             step.apply(site)
         if site.storage == Storage.FLOAT32:
             not_packed.append(site.constant.path)
+    set_versions(model)
     write_metadata(model, format, float_bytes, sites, not_packed)
     model.drop_inner_names()
     return model.to_bytes()

@@ -28,7 +28,9 @@ def apply(site: Site) -> None:
     tensor = site.subgraph.tensors[weight.tensor]
     tensor.type = getattr(schema.TensorType, site.storage.upper())
     tensor.buffer = site.model.add_buffer(data)
-    tensor.quantization = quantization(weight.scales, weight.axis)
+    is_int4 = site.storage == Storage.INT4
+    scales = weight.scales if is_int4 else weight.fewest_scales
+    tensor.quantization = quantization(scales, weight.axis)
     if not site.int8:
         _dequantize(site, weight)
 
@@ -38,7 +40,5 @@ def _dequantize(site, weight):
         site.subgraph, f"{weight.path}/float", weight.signs.shape, "FLOAT32"
     )
     site.replace_weights(floats)
-    step = site.model.operator(
-        "DEQUANTIZE", [weight.tensor], [floats], version=5
-    )
+    step = site.model.operator("DEQUANTIZE", [weight.tensor], [floats])
     site.subgraph.operators.insert(0, step)
