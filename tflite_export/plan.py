@@ -6,16 +6,20 @@ from tflite_export.graph.loops import loop_of
 from tflite_export.graph.packed_bits import Unpacker
 from tflite_export.graph.site import Site
 from tflite_export.graph.weights import BinaryConstant
+from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
 from tflite_export.transformations.int8_arithmetic import FLOAT_PRODUCTS
 from tflite_export.transformations.registry import TRANSFORMATIONS
 
 
 def plan(
-    model: FlatModel, constants: list[BinaryConstant], format: Format
+    model: FlatModel,
+    constants: list[BinaryConstant],
+    format: Format,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[Site]:
     """A site for each constant, with its steps. The model is not changed."""
     unpacker = Unpacker(model)
-    sites = [Site(model, c, format, unpacker) for c in constants]
+    sites = [Site(model, c, format, unpacker, runtime) for c in constants]
     for site in sites:
         site.note = _why_float(site)
         if not site.note:

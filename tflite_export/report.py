@@ -15,6 +15,7 @@ from tflite_export.flatbuffer.model import FlatModel, inputs_of, name_of
 from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
 from tflite_export.graph.weights import WEIGHTED_OPERATORS, weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
+from tflite_export.runtimes import OLDEST, describe_version, needs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +65,9 @@ class ExportReport:
         agreement: How far the outputs are from those of Keras, or `None` if
             they were not compared.
         not_packed: The paths of binary kernels that are stored as float32.
+        oldest_runtime: The oldest runtime that runs the file, of those that
+            were tried: TensorFlow 2.13 and newer.
+        batch_size: The batch size of the file, or `None` if it is open.
     """
 
     format: str | None
@@ -75,6 +79,8 @@ class ExportReport:
     operators: dict
     agreement: Agreement | None = None
     not_packed: tuple = ()
+    oldest_runtime: str = ""
+    batch_size: int | None = None
 
     def to_json(self) -> str:
         """The report as JSON text."""
@@ -98,6 +104,11 @@ class ExportReport:
         if self.expanded_bytes != self.file_bytes:
             yield "expanded", _size(self.expanded_bytes)
         yield "expected RAM", _size(self.expected_ram_bytes)
+        yield "runtime", f"{self.oldest_runtime}, and newer"
+        if self.batch_size is None:
+            yield "", "not LiteRT.js: the batch size is open"
+            if "TRANSPOSE_CONV" in self.operators:
+                yield "", "not CompiledModel: TRANSPOSE_CONV with open batch"
         counts = [f"{name} {n}" for name, n in self.operators.items()]
         yield "operators", ", ".join(counts)
         for layer, note in sorted({(r.layer, r.note) for r in self.layers}):
@@ -163,7 +174,24 @@ def describe(
         operators=dict(sorted(operators.items())),
         agreement=agreement,
         not_packed=tuple(not_packed),
+        oldest_runtime=describe_version(
+            max(needs(model).values(), default=OLDEST)
+        ),
+        batch_size=_batch_size(model),
     )
+
+
+def _batch_size(model):
+    """The batch size of the first input; `None` if a size is open."""
+    main = model.subgraphs[0]
+    tensors = [main.tensors[index] for index in main.inputs]
+    sizes = [
+        shape_of(t) if t.shapeSignature is None else tuple(t.shapeSignature)
+        for t in tensors
+    ]
+    if any(-1 in shape for shape in sizes):
+        return None
+    return next((int(shape[0]) for shape in sizes if shape), 1)
 
 
 def _binary_rows(model, metadata):
@@ -193,15 +221,25 @@ def _other_rows(model, described):
         for constant in find_binary_constants(model)
     }
     for place, operator in weight_uses(model):
-        subgraph, number = place
-        tensor = model.subgraphs[subgraph].tensors[number]
-        if place not in described and model.is_constant(tensor):
+        subgraph = model.subgraphs[place[0]]
+        stored = place[0], _before_dequantize(model, subgraph, place[1])
+        tensor = subgraph.tensors[stored[1]]
+        if stored not in described and model.is_constant(tensor):
+            is_float = model.type_name(subgraph.tensors[place[1]]) == "FLOAT32"
             name = model.operator_name(operator)
-            yield _row(model, tensor, name, binary.get(place))
-            described.add(place)
+            yield _row(model, tensor, name, is_float, binary.get(place))
+            described.add(stored)
 
 
-def _row(model, tensor, operator, constant):
+def _before_dequantize(model, subgraph, number):
+    """The tensor that a DEQUANTIZE reads, if it writes the given one."""
+    producer = model.producer(subgraph, number)
+    if producer is not None and model.operator_name(producer) == "DEQUANTIZE":
+        return inputs_of(producer)[0]
+    return number
+
+
+def _row(model, tensor, operator, is_float, constant):
     count = math.prod(shape_of(tensor))
     size = model.bytes_on_disk(tensor)
     kind = TYPES[tensor.type].lower()
@@ -209,7 +247,7 @@ def _row(model, tensor, operator, constant):
         layer=name_of(tensor),
         operator=operator,
         kind="binary" if constant else kind.replace("float32", "float"),
-        arithmetic="float32" if kind == "float32" else "int8",
+        arithmetic="float32" if is_float else "int8",
         weights=count,
         bits=8 * size / max(count, 1),
         bytes=size,

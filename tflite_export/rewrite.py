@@ -4,12 +4,16 @@ from tflite_export.container import read_content
 from tflite_export.errors import NothingBinaryError, damage_as_error
 from tflite_export.find import find_binary_constants, kernels_not_found
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.formats import Format, Storage
+from tflite_export.formats import Format, OtherWeights, Storage
 from tflite_export.graph.versions import set_versions
 from tflite_export.graph.weights import Kernel
 from tflite_export.metadata import write_metadata
 from tflite_export.plan import plan
+from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
 from tflite_export.transformations.registry import PREPARATIONS, REPAIRS
+from tflite_export.transformations.store_other_weights import (
+    store_other_weights,
+)
 
 
 def pack(path) -> bytes:
@@ -33,9 +37,13 @@ def pack(path) -> bytes:
 
 
 def rewrite(
-    model: FlatModel, format: Format, kernels: list[Kernel] = ()
+    model: FlatModel,
+    format: Format,
+    kernels: list[Kernel] = (),
+    other_weights: OtherWeights = OtherWeights.FLOAT32,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> bytes:
-    """Writes the binary weights of a float model in a format.
+    """Writes the weights of a float model in a format.
 
     The model is changed. Trained kernels that are known give the signs.
     """
@@ -48,14 +56,19 @@ def rewrite(
             "per tensor or per output channel."
         )
     if format == Format.FLOAT:
+        binary = {(c.subgraph, c.tensor) for c in constants}
+        store_other_weights(model, other_weights, format, runtime, binary)
+        set_versions(model)
         return model.to_bytes()
-    sites = plan(model, constants, format)
+    sites = plan(model, constants, format, runtime)
     not_packed = kernels_not_found(constants, kernels)
     for site in sites:
         for step in site.steps:
             step.apply(site)
         if site.storage == Storage.FLOAT32:
             not_packed.append(site.constant.path)
+    binary = {site.place for site in sites}
+    store_other_weights(model, other_weights, format, runtime, binary)
     set_versions(model)
     write_metadata(model, format, float_bytes, sites, not_packed)
     model.drop_inner_names()

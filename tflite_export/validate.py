@@ -5,7 +5,7 @@ import numpy as np
 
 from tflite_export.agreement import Agreement, compare
 from tflite_export.errors import ConversionError, ValidationError
-from tflite_export.formats import Format
+from tflite_export.formats import Format, OtherWeights
 from tflite_export.interpreter import MOST_SAMPLES, interpreter_class, run
 from tflite_export.prepare import (
     as_functional,
@@ -16,7 +16,8 @@ from tflite_export.prepare import (
 
 # The largest ‖y' − y‖ / ‖y‖. Float arithmetic differs in the order of sums,
 # int8 arithmetic rounds the inputs of each layer to 8 bits.
-FLOAT_TOLERANCE, INT8_TOLERANCE = 1e-3, 0.1
+# Weights of 16 bits have rounding errors of their own.
+FLOAT_TOLERANCE, FLOAT16_TOLERANCE, INT8_TOLERANCE = 1e-3, 1e-2, 0.1
 # On how many samples the rebuilt model is compared with the given one, and how
 # large the relative difference may be: in half precision it is not zero.
 FEW_SAMPLES, MOST_DIFFERENCE = 8, 0.05
@@ -48,13 +49,22 @@ def expected_outputs(model: keras.Model, inputs: dict, origin: str) -> dict:
     return expected
 
 
+def default_tolerance(format: Format, other_weights: OtherWeights) -> float:
+    """The largest ‖y' − y‖ / ‖y‖ to accept unless the user says otherwise."""
+    if not format.is_exact or other_weights == OtherWeights.INT8:
+        return INT8_TOLERANCE
+    if other_weights == OtherWeights.FLOAT16:
+        return FLOAT16_TOLERANCE
+    return FLOAT_TOLERANCE
+
+
 def validate(
     content: bytes,
     inputs: dict,
     expected: dict,
     origin: str,
     format: Format,
-    tolerance: float | None,
+    tolerance: float,
 ) -> Agreement:
     """Runs a file and compares its outputs with the expected ones.
 
@@ -102,8 +112,6 @@ def predict(model: keras.Model, inputs: dict) -> dict:
 
 
 def _check_agreement(agreement, format, tolerance):
-    if tolerance is None:
-        tolerance = FLOAT_TOLERANCE if format.is_exact else INT8_TOLERANCE
     if agreement.relative_error <= tolerance:
         return
     advice = "Check it on real inputs with `validation_data`, or "

@@ -24,7 +24,12 @@ def can_apply(site: Site) -> bool:
 def apply(site: Site) -> None:
     """Marks the operators as int8; the weights become integers later."""
     for user in site.users:
-        # Inputs of one sign then get eight bits, not seven.
-        if hasattr(user.builtinOptions, "asymmetricQuantizeInputs"):
-            user.builtinOptions.asymmetricQuantizeInputs = True
+        compute_in_int8(user)
     site.int8 = True
+
+
+def compute_in_int8(operator) -> None:
+    """Sets the options of an operator with float data and integer weights."""
+    # Inputs of one sign then get eight bits, not seven.
+    if hasattr(operator.builtinOptions, "asymmetricQuantizeInputs"):
+        operator.builtinOptions.asymmetricQuantizeInputs = True

@@ -22,8 +22,12 @@ def apply(site: Site) -> None:
     data, site.storage = weight.signs, Storage.INT8
     # Only this operator has INT4 kernels, and XNNPACK's takes an even number
     # of inputs.
-    is_dense = weight.operator == "FULLY_CONNECTED"
-    if site.int8 and is_dense and weight.signs.shape[-1] % 2 == 0:
+    if (
+        site.int8
+        and weight.operator == "FULLY_CONNECTED"
+        and weight.signs.shape[-1] % 2 == 0
+        and site.runtime.has_channels_of_dense
+    ):
         data, site.storage = pack_low_bits(data, 4), Storage.INT4
     tensor = site.subgraph.tensors[weight.tensor]
     tensor.type = getattr(schema.TensorType, site.storage.upper())
