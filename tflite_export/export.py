@@ -9,6 +9,7 @@ from tflite_export.container import shrink
 from tflite_export.convert import convert
 from tflite_export.errors import ValidationError
 from tflite_export.expanders.tflz import expand
+from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import (
     CONTAINER_SUFFIX,
     SUFFIXES,
@@ -29,6 +30,7 @@ from tflite_export.prepare import (
 from tflite_export.report import ExportReport, describe
 from tflite_export.rewrite import rewrite
 from tflite_export.runtimes import Runtime, check_runtime
+from tflite_export.streaming import with_states, with_zero_states
 from tflite_export.validate import (
     check_rebuilt,
     default_tolerance,
@@ -97,6 +99,10 @@ def export_tflite(
     check_model(model)
     check_numbers(batch_size, tolerance)
 
+    # Give stateful layers their state as inputs and outputs.
+    given, model = model, with_states(model)
+    validation_data = with_zero_states(given, model, validation_data)
+
     # Prepare the model, and compute what the file must compute.
     frozen = as_functional(keras_lab.freeze(model, strict=False))
     batch_size = fixed_batch_size(frozen, batch_size or runtime.batch_size)
@@ -109,7 +115,7 @@ def export_tflite(
     converted = convert(frozen, batch_size)
     kernels = trained_kernels(model)
     content = rewrite(converted, format, kernels, other_weights, runtime)
-    check_runtime(converted, runtime)
+    check_runtime(FlatModel(content), runtime)
 
     # Run the result, describe it, write it.
     if tolerance is None:

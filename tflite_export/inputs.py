@@ -68,13 +68,6 @@ def _may_be_binary(weight):
 
 
 def _check_layer(layer):
-    if isinstance(layer, keras.layers.RNN) and layer.stateful:
-        raise ConversionError(
-            f"Layer '{layer.name}' is stateful, and a .tflite file keeps no "
-            "state between calls. Build it with stateful=False. With "
-            "return_state=True and an initial state as an input, the caller "
-            "can keep the state."
-        )
     if isinstance(layer, keras.layers.Conv3D) and layer.groups > 1:
         raise ConversionError(
             f"Layer '{layer.name}' has groups={layer.groups}, which CONV_3D "

@@ -7,6 +7,7 @@ from tflite_export.graph.packed_bits import Unpacker
 from tflite_export.graph.site import Site
 from tflite_export.graph.weights import BinaryConstant
 from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
+from tflite_export.transformations import int8_arithmetic, store_packed_bits
 from tflite_export.transformations.int8_arithmetic import FLOAT_PRODUCTS
 from tflite_export.transformations.registry import TRANSFORMATIONS
 
@@ -16,15 +17,30 @@ def plan(
     constants: list[BinaryConstant],
     format: Format,
     runtime: Runtime = DEFAULT_RUNTIME,
+    fewest_for_winograd: int = 0,
 ) -> list[Site]:
-    """A site for each constant, with its steps. The model is not changed."""
+    """A site for each constant, with its steps. The model is not changed.
+
+    Convolutions with fewer weights than `fewest_for_winograd` do not become
+    Winograd's products, which take more bytes.
+    """
     unpacker = Unpacker(model)
-    sites = [Site(model, c, format, unpacker, runtime) for c in constants]
+    sites = [
+        Site(
+            *(model, c, format, unpacker, runtime),
+            winograd=c.signs.size >= fewest_for_winograd,
+        )
+        for c in constants
+    ]
     for site in sites:
         site.note = _why_float(site)
         if not site.note:
             site.steps = [s for s in TRANSFORMATIONS if s.can_apply(site)]
             site.note = _why_not_int8(site)
+    unpacker.one_table = any(
+        store_packed_bits in site.steps and int8_arithmetic not in site.steps
+        for site in sites
+    )
     return sites
 
 

@@ -1,5 +1,7 @@
 """Rewrites a float `.tflite` model in one of the formats."""
 
+import math
+
 from tflite_export.container import read_content
 from tflite_export.errors import NothingBinaryError, damage_as_error
 from tflite_export.find import find_binary_constants, kernels_not_found
@@ -10,10 +12,16 @@ from tflite_export.graph.weights import Kernel
 from tflite_export.metadata import write_metadata
 from tflite_export.plan import plan
 from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
+from tflite_export.transformations import conv_as_winograd
 from tflite_export.transformations.registry import PREPARATIONS, REPAIRS
 from tflite_export.transformations.store_other_weights import (
     store_other_weights,
 )
+
+# About how many bytes more the operators of one such convolution take.
+WINOGRAD_BYTES = 1000
+# With so many weights, or in so large a file, they do not matter.
+LARGE_KERNEL, LARGE_FILE = 500_000, 64_000
 
 
 def pack(path) -> bytes:
@@ -45,7 +53,42 @@ def rewrite(
 ) -> bytes:
     """Writes the weights of a float model in a format.
 
-    The model is changed. Trained kernels that are known give the signs.
+    Args:
+        model: The model. It may be changed.
+        format: The format of the file.
+        kernels: The trained kernels, if they are known. They give the signs.
+        other_weights: How to store weights that are not binary.
+        runtime: The oldest runtime that must run the file.
+    """
+    options = kernels, other_weights, runtime
+    if format != Format.PACKED:
+        return _rewrite(model, format, format, *options)[0]
+    float_content = model.to_bytes()
+    content, winograd = _rewrite(model, format, format, *options)
+    if not winograd and len(content) > LARGE_FILE:
+        return content
+    exact, _ = _rewrite(
+        FlatModel(float_content), format, Format.PACKED_FLOAT, *options
+    )
+    # Faster operators must not make a small network larger than exact ones do.
+    # Those of the smallest convolutions gain the least.
+    while winograd and len(content) > len(exact):
+        extra = (len(content) - len(exact)) / WINOGRAD_BYTES
+        dropped = min(math.ceil(extra), len(winograd))
+        fewest = 1 + sorted(winograd)[dropped - 1]
+        content, winograd = _rewrite(
+            FlatModel(float_content), format, format, *options, fewest
+        )
+    is_small = len(content) <= LARGE_FILE
+    return exact if is_small and len(exact) < len(content) else content
+
+
+def _rewrite(
+    model, name, format, kernels, other_weights, runtime, fewest_for_winograd=0
+):
+    """The file, and the sizes of small convolutions that are Winograd's.
+
+    `name` is the format that the file says it has.
     """
     float_bytes = len(model.to_bytes())
     _prepare(model, format)
@@ -55,12 +98,9 @@ def rewrite(
             "The model has no binary weights: no constant is ±s, with one s "
             "per tensor or per output channel."
         )
-    if format == Format.FLOAT:
-        binary = {(c.subgraph, c.tensor) for c in constants}
-        store_other_weights(model, other_weights, format, runtime, binary)
-        set_versions(model)
-        return model.to_bytes()
-    sites = plan(model, constants, format, runtime)
+    sites = []
+    if format != Format.FLOAT:
+        sites = plan(model, constants, format, runtime, fewest_for_winograd)
     not_packed = kernels_not_found(constants, kernels)
     for site in sites:
         for step in site.steps:
@@ -68,11 +108,19 @@ def rewrite(
         if site.storage == Storage.FLOAT32:
             not_packed.append(site.constant.path)
     binary = {site.place for site in sites}
+    binary |= {(c.subgraph, c.tensor) for c in constants}
     store_other_weights(model, other_weights, format, runtime, binary)
     set_versions(model)
-    write_metadata(model, format, float_bytes, sites, not_packed)
-    model.drop_inner_names()
-    return model.to_bytes()
+    if format != Format.FLOAT:
+        write_metadata(model, name, float_bytes, sites, not_packed)
+        model.drop_inner_names()
+    sizes = [
+        site.constant.signs.size
+        for site in sites
+        if conv_as_winograd in site.steps
+    ]
+    small = [size for size in sizes if size < LARGE_KERNEL]
+    return model.to_bytes(), small
 
 
 def _prepare(model, format):

@@ -40,6 +40,7 @@ class Site:
         unpacker: Writes the operators that unpack weights. All sites of a
             model share it.
         runtime: The oldest runtime that must run the file.
+        winograd: Whether a convolution may take more bytes to be faster.
         users: The operators whose weight it is.
         steps: The transformations to run, in order. None: it stays float32.
         note: Why the arithmetic is not the usual one of the format, or empty.
@@ -55,6 +56,7 @@ class Site:
     format: Format
     unpacker: Unpacker
     runtime: Runtime = DEFAULT_RUNTIME
+    winograd: bool = True
     users: list = dataclasses.field(init=False)
     steps: list = dataclasses.field(init=False, default_factory=list)
     note: str = dataclasses.field(init=False, default="")
