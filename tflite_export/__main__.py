@@ -1,7 +1,7 @@
 """`python -m tflite_export`: exports a model, or inspects a file.
 
 python -m tflite_export digits.keras digits.tflite --format packed
-python -m tflite_export digits.keras digits.tflz --format fast
+python -m tflite_export digits.keras digits.tflz --other-weights int8
 python -m tflite_export inspect digits.tflz
 """
 

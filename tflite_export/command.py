@@ -8,7 +8,7 @@ import argparse
 import os
 import sys
 
-from tflite_export.formats import SUFFIXES, Format
+from tflite_export.formats import SUFFIXES, Format, OtherWeights
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +23,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--format",
         choices=[str(name) for name in Format],
-        default=str(Format.PACKED),
-        help="how the weights are stored; default: %(default)s",
+        help="how the weights are stored; default: fast for .tflz, packed for "
+        ".tflite",
+    )
+    add(
+        "--other-weights",
+        choices=[str(name) for name in OtherWeights],
+        default=str(OtherWeights.FLOAT32),
+        help="how weights that are not binary are stored; default: %(default)s",
+    )
+    add(
+        "--runtime",
+        metavar="NAME",
+        help="the oldest runtime that must run the file: tensorflow-2.13, "
+        "tflite-runtime-2.14, litert-1.1, browser, ...",
     )
     add(
         "--batch-size",
@@ -69,6 +81,8 @@ def _export(arguments):
         arguments.format,
         batch_size=arguments.batch_size,
         validation_data=_load_samples(arguments.validate),
+        other_weights=arguments.other_weights,
+        runtime=arguments.runtime,
     )
 
 

@@ -9,7 +9,13 @@ from tflite_export.container import shrink
 from tflite_export.convert import convert
 from tflite_export.errors import ValidationError
 from tflite_export.expanders.tflz import expand
-from tflite_export.formats import CONTAINER_SUFFIX, SUFFIXES, Format
+from tflite_export.flatbuffer.model import FlatModel
+from tflite_export.formats import (
+    CONTAINER_SUFFIX,
+    SUFFIXES,
+    Format,
+    OtherWeights,
+)
 from tflite_export.inputs import (
     check_model,
     check_numbers,
@@ -24,17 +30,25 @@ from tflite_export.prepare import (
     trained_kernels,
 )
 from tflite_export.report import ExportReport, describe
-from tflite_export.validate import check_agreement, reference
+from tflite_export.runtimes import Runtime, check_runtime
+from tflite_export.streaming import with_states, with_zero_states
+from tflite_export.validate import (
+    check_agreement,
+    default_tolerance,
+    reference,
+)
 
 
 def export_tflite(
     model: keras.Model,
     path,
-    format: str = "packed",
+    format: str | None = None,
     *,
     batch_size: int | None = None,
     validation_data=None,
     tolerance: float | None = None,
+    other_weights: str = "float32",
+    runtime: str | None = None,
 ) -> ExportReport:
     """Writes a trained model as a `.tflite` file for the stock runtime.
 
@@ -50,7 +64,8 @@ def export_tflite(
         format: `"packed"`: one bit per weight, int8 arithmetic where it is
             faster than float. `"packed_float"`: one bit per weight, float32
             arithmetic. `"fast"`: weights of 4 or 8 bits, int8 arithmetic.
-            `"float"`: float32 weights and arithmetic.
+            `"float"`: float32 weights and arithmetic. Defaults to `"fast"` for
+            a `.tflz` file and to `"packed"` for a `.tflite` file.
         batch_size: A fixed batch size. Defaults to that of the model's inputs.
             If they leave it open, so does the file, except that a model with
             recurrent layers gets 1.
@@ -58,7 +73,15 @@ def export_tflite(
             a list of arrays or a dict by the names of the inputs. Defaults to
             random numbers.
         tolerance: The largest ‖y' − y‖ / ‖y‖ to accept. Defaults to 0.001 for
-            float arithmetic and 0.1 for int8.
+            float arithmetic, 0.01 if other weights are float16, and 0.1 for
+            int8.
+        other_weights: How to store weights that are not binary: `"float32"`,
+            `"float16"`, or `"int8"` for matrices in 8 bits and biases in 16.
+        runtime: The oldest runtime that the file must run on, such as
+            `"tensorflow-2.13"`, `"tflite-runtime-2.14"`, `"litert-1.1"` or
+            `"browser"`. What does not exist there is not used; if there is no
+            other way, an error says so. For the browser, `batch_size` defaults
+            to 1. Defaults to TensorFlow 2.17 and LiteRT 1.0.
 
     Returns:
         An `ExportReport`.
@@ -70,13 +93,19 @@ def export_tflite(
     """
     # Check the arguments.
     path = keras_lab.files.check_target("path", path, SUFFIXES)
-    format = Format(format)
+    format = Format.of(format, path.suffix)
+    other_weights = OtherWeights(other_weights)
+    runtime = Runtime.of(runtime)
     check_model(model)
     check_numbers(batch_size, tolerance)
 
+    # Give stateful layers their state as inputs and outputs.
+    given, model = model, with_states(model)
+    validation_data = with_zero_states(given, model, validation_data)
+
     # Prepare the model, and compute what the file must compute.
     frozen = as_functional(keras_lab.freeze(model, strict=False))
-    batch_size = fixed_batch_size(frozen, batch_size)
+    batch_size = fixed_batch_size(frozen, batch_size or runtime.batch_size)
     inputs, origin = validation_inputs(frozen, validation_data)
     compute_in_float32(frozen)
     expected = reference(model, frozen, inputs, origin, tolerance)
@@ -84,10 +113,19 @@ def export_tflite(
     # Convert it to float operators, rewrite its binary weights, run the result.
     converted = convert(frozen, batch_size)
     kernels = trained_kernels(model)
-    floats = float_layers(frozen, kernels)
+    options = {
+        "format": format,
+        "kernels": kernels,
+        "other_weights": other_weights,
+        "runtime": runtime,
+        "float_layers": float_layers(frozen, kernels),
+    }
+    if tolerance is None:
+        tolerance = default_tolerance(format, other_weights)
     content, agreement, in_float = write_in_tolerance(
-        converted, format, kernels, floats, expected, tolerance
+        converted, options, expected, tolerance
     )
+    check_runtime(FlatModel(content), runtime)
     check_agreement(agreement, format, tolerance)
 
     # Describe it, write it.

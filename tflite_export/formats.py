@@ -26,6 +26,18 @@ class Format(enum.StrEnum):
     FLOAT = "float"
 
     @classmethod
+    def of(cls, format: str | None, suffix: str) -> "Format":
+        """The given format, or the default for a file with this suffix.
+
+        A container shrinks every format to about one bit per weight, so there
+        the format that runs fastest is the best one.
+        """
+        if format is not None:
+            return cls(format)
+        is_container = suffix.lower() == CONTAINER_SUFFIX
+        return cls.FAST if is_container else cls.PACKED
+
+    @classmethod
     def _missing_(cls, value):
         names = ", ".join(repr(str(name)) for name in cls)
         raise ValueError(
@@ -41,6 +53,29 @@ class Format(enum.StrEnum):
     def is_exact(self) -> bool:
         """Whether all arithmetic is float32."""
         return self in (Format.PACKED_FLOAT, Format.FLOAT)
+
+
+class OtherWeights(enum.StrEnum):
+    """How `export_tflite` stores weights that are not binary.
+
+    Attributes:
+        FLOAT32: As they are.
+        FLOAT16: In 16 bits. The runtime makes float32 of them once.
+        INT8: Matrices in 8 bits, with one scale per channel; biases and the
+            like in 16.
+    """
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    INT8 = "int8"
+
+    @classmethod
+    def _missing_(cls, value):
+        names = ", ".join(repr(str(name)) for name in cls)
+        raise ValueError(
+            f"`other_weights` must be one of {names}. "
+            f"Received: other_weights={value!r}"
+        )
 
 
 class Storage(enum.StrEnum):

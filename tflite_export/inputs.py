@@ -90,13 +90,6 @@ def _check_layer(layer):
             "TFLite converter does not take. Export the model as it was before "
             f"`model.quantize`. Received: the quantization mode '{mode}'"
         )
-    if isinstance(layer, keras.layers.RNN) and layer.stateful:
-        raise ConversionError(
-            f"Layer '{layer.name}' is stateful, and a .tflite file keeps no "
-            "state between calls. Build it with stateful=False. With "
-            "return_state=True and an initial state as an input, the caller "
-            "can keep the state."
-        )
     if isinstance(layer, keras.layers.Conv3D) and layer.groups > 1:
         raise ConversionError(
             f"Layer '{layer.name}' has groups={layer.groups}, which CONV_3D "

@@ -6,6 +6,8 @@ from tflite_export.graph.loops import loop_of
 from tflite_export.graph.packed_bits import Unpacker
 from tflite_export.graph.site import KEPT_IN_FLOAT, Site
 from tflite_export.graph.weights import BinaryConstant
+from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
+from tflite_export.transformations import int8_arithmetic, store_packed_bits
 from tflite_export.transformations.int8_arithmetic import FLOAT_PRODUCTS
 from tflite_export.transformations.registry import TRANSFORMATIONS
 
@@ -14,21 +16,34 @@ def plan(
     model: FlatModel,
     constants: list[BinaryConstant],
     format: Format,
+    runtime: Runtime = DEFAULT_RUNTIME,
+    fewest_for_winograd: int = 0,
     in_float: frozenset[str] = frozenset(),
 ) -> list[Site]:
     """A site for each constant, with its steps. The model is not changed.
 
-    The paths `in_float` are those of kernels that must not compute in int8.
+    Convolutions with fewer weights than `fewest_for_winograd` do not become
+    Winograd's products, which take more bytes. The paths `in_float` are those
+    of kernels that must not compute in int8.
     """
     unpacker = Unpacker(model)
     sites = [
-        Site(model, c, format, unpacker, c.path in in_float) for c in constants
+        Site(
+            *(model, c, format, unpacker, runtime),
+            winograd=c.signs.size >= fewest_for_winograd,
+            in_float=c.path in in_float,
+        )
+        for c in constants
     ]
     for site in sites:
         site.note = _why_float(site)
         if not site.note:
             site.steps = [s for s in TRANSFORMATIONS if s.can_apply(site)]
             site.note = _why_not_int8(site)
+    unpacker.one_table = any(
+        store_packed_bits in site.steps and int8_arithmetic not in site.steps
+        for site in sites
+    )
     return sites
 
 

@@ -15,25 +15,18 @@ import numpy as np
 from tflite_export.agreement import Agreement, InFloat
 from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.formats import Format
-from tflite_export.graph.weights import Kernel
 from tflite_export.interpreter import make_interpreter, run_batches
 from tflite_export.plan import plan
 from tflite_export.rewrite import rewrite
 from tflite_export.rounding import shares_of_error
-from tflite_export.validate import Reference, measure, tolerance_of
+from tflite_export.validate import Reference, measure
 
 # How often each of two files is run to compare their speed.
 TIMED_RUNS = 5
 
 
 def write_in_tolerance(
-    model: FlatModel,
-    format: Format,
-    kernels: list[Kernel],
-    float_layers: frozenset[str],
-    reference: Reference,
-    tolerance: float | None,
+    model: FlatModel, options: dict, reference: Reference, tolerance: float
 ) -> tuple[bytes, Agreement, InFloat | None]:
     """Writes a float model in a format, with float layers where needed.
 
@@ -43,9 +36,9 @@ def write_in_tolerance(
 
     Args:
         model: The float model.
-        format, kernels, float_layers: As in `rewrite`.
+        options: The arguments of `rewrite` by name, except `in_float`.
         reference: What the file must compute.
-        tolerance: The user's tolerance, or `None` for that of the format.
+        tolerance: The largest relative error.
 
     Returns:
         The bytes of the file, its agreement with the reference, and which
@@ -54,14 +47,13 @@ def write_in_tolerance(
 
     def write(in_float=()):
         new = copy.deepcopy(model)
-        return rewrite(new, format, kernels, float_layers, frozenset(in_float))
+        return rewrite(new, **options, in_float=frozenset(in_float))
 
-    tolerance = tolerance_of(format, tolerance)
     content = write()
     agreement = measure(content, reference)
-    if agreement.relative_error <= tolerance or format.is_exact:
+    if agreement.relative_error <= tolerance or options["format"].is_exact:
         return content, agreement, None
-    ranked = _ranked(model, content, format, kernels, float_layers, reference)
+    ranked = _ranked(model, content, reference, **options)
     if not ranked:
         return content, agreement, None
     progress = _Progress(agreement.relative_error, tolerance, len(ranked))
@@ -91,11 +83,14 @@ def write_in_tolerance(
     return *best, in_float
 
 
-def _ranked(model, content, format, kernels, float_layers, reference):
+def _ranked(
+    model, content, reference, format, kernels, float_layers, runtime, **_
+):
     """The paths of kernels that compute in int8, the worst first."""
     constants = find_binary_constants(model, kernels, float_layers)
-    sites = [s for s in plan(model, constants, format) if not s.note]
-    shares = shares_of_error(model, content, sites, reference.inputs)
+    sites = plan(model, constants, format, runtime)
+    in_int8 = [site for site in sites if not site.note]
+    shares = shares_of_error(model, content, in_int8, reference.inputs)
     return sorted(shares, key=shares.get, reverse=True)
 
 

@@ -17,6 +17,7 @@ from tflite_export.formats import Format
 from tflite_export.graph.stored import stored_tensor, unfold_float16
 from tflite_export.graph.weights import WEIGHTED_OPERATORS, weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
+from tflite_export.runtimes import OLDEST, describe_version, needs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +68,9 @@ class ExportReport:
         agreement: How far the outputs are from those of Keras, or `None` if
             they were not compared.
         not_packed: The paths of binary kernels that are stored as float32.
-        batch_size: The batch size, or `None` if it is open.
+        oldest_runtime: The oldest runtime that runs the file, of those that
+            were tried: TensorFlow 2.13 and newer.
+        batch_size: The batch size of the file, or `None` if it is open.
         in_float: The layers that compute in float32 because int8 was not
             precise enough, and what that costs. `None` if there are none, or
             if the file was only inspected.
@@ -82,6 +85,7 @@ class ExportReport:
     operators: dict
     agreement: Agreement | None = None
     not_packed: tuple = ()
+    oldest_runtime: str = ""
     batch_size: int | None = None
     in_float: InFloat | None = None
 
@@ -107,6 +111,11 @@ class ExportReport:
         if self.expanded_bytes != self.file_bytes:
             yield "expanded", _size(self.expanded_bytes)
         yield "expected RAM", _size(self.expected_ram_bytes)
+        yield "runtime", f"{self.oldest_runtime}, and newer"
+        if self.batch_size is None:
+            yield "", "not LiteRT.js: the batch size is open"
+            if "TRANSPOSE_CONV" in self.operators:
+                yield "", "not CompiledModel: TRANSPOSE_CONV with open batch"
         counts = [f"{name} {n}" for name, n in self.operators.items()]
         yield "operators", ", ".join(counts)
         if self._is_slow_in_batches():
@@ -189,10 +198,26 @@ def describe(
         expected_ram_bytes=expected_ram,
         operators=dict(sorted(operators.items())),
         agreement=agreement,
-        batch_size=_batch_size(model),
         in_float=in_float,
         not_packed=tuple(not_packed),
+        oldest_runtime=describe_version(
+            max(needs(model).values(), default=OLDEST)
+        ),
+        batch_size=_batch_size(model),
     )
+
+
+def _batch_size(model):
+    """The batch size of the first input; `None` if a size is open."""
+    main = model.subgraphs[0]
+    tensors = [main.tensors[index] for index in main.inputs]
+    sizes = [
+        shape_of(t) if t.shapeSignature is None else tuple(t.shapeSignature)
+        for t in tensors
+    ]
+    if any(-1 in shape for shape in sizes):
+        return None
+    return next((int(shape[0]) for shape in sizes if shape), 1)
 
 
 def _binary_rows(model, metadata):
@@ -269,17 +294,6 @@ def _row(model, source, place, size, operator, constant):
 def _range(alpha):
     low, high = float(np.min(alpha)), float(np.max(alpha))
     return (low,) if low == high else (low, high)
-
-
-def _batch_size(model):
-    main = model.subgraphs[0]
-    for number in main.inputs.tolist():
-        tensor = main.tensors[number]
-        sizes = tensor.shapeSignature
-        sizes = shape_of(tensor) if sizes is None else sizes
-        if len(sizes):
-            return int(sizes[0]) if sizes[0] >= 0 else None
-    return None
 
 
 def _expected_ram(model):

@@ -1,17 +1,29 @@
 """Rewrites a float `.tflite` model in one of the formats."""
 
+import math
 import warnings
 
 from tflite_export.container import read_content
 from tflite_export.errors import NothingBinaryError, damage_as_error
 from tflite_export.find import find_binary_constants, kernels_not_found
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.formats import Format, Storage
+from tflite_export.formats import Format, OtherWeights, Storage
 from tflite_export.graph.stored import keep_unfolded, unfold_float16
+from tflite_export.graph.versions import set_versions
 from tflite_export.graph.weights import Kernel
 from tflite_export.metadata import write_metadata
 from tflite_export.plan import plan
+from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
+from tflite_export.transformations import conv_as_winograd
 from tflite_export.transformations.registry import PREPARATIONS, REPAIRS
+from tflite_export.transformations.store_other_weights import (
+    store_other_weights,
+)
+
+# About how many bytes more the operators of one such convolution take.
+WINOGRAD_BYTES = 1000
+# With so many weights, or in so large a file, they do not matter.
+LARGE_KERNEL, LARGE_FILE = 500_000, 64_000
 
 
 def pack(path) -> bytes:
@@ -57,17 +69,59 @@ def rewrite(
     model: FlatModel,
     format: Format,
     kernels: list[Kernel] = (),
+    other_weights: OtherWeights = OtherWeights.FLOAT32,
+    runtime: Runtime = DEFAULT_RUNTIME,
     float_layers: frozenset[str] = frozenset(),
     in_float: frozenset[str] = frozenset(),
 ) -> bytes:
-    """Writes the binary weights of a float model in a format.
+    """Writes the weights of a float model in a format.
 
     Args:
-        model: The model. It is changed.
-        format: The format.
+        model: The model. It may be changed.
+        format: The format of the file.
         kernels, float_layers: As in `find_binary_constants`.
+        other_weights: How to store weights that are not binary.
+        runtime: The oldest runtime that must run the file.
         in_float: The paths of kernels to compute with in float32, whatever the
             format.
+    """
+    options = kernels, other_weights, runtime, float_layers, in_float
+    if format != Format.PACKED:
+        return _rewrite(model, format, format, *options)[0]
+    float_content = model.to_bytes()
+    content, winograd = _rewrite(model, format, format, *options)
+    if in_float or (not winograd and len(content) > LARGE_FILE):
+        return content
+    exact, _ = _rewrite(
+        FlatModel(float_content), format, Format.PACKED_FLOAT, *options
+    )
+    # Faster operators must not make a small network larger than exact ones do.
+    # Those of the smallest convolutions gain the least.
+    while winograd and len(content) > len(exact):
+        extra = (len(content) - len(exact)) / WINOGRAD_BYTES
+        dropped = min(math.ceil(extra), len(winograd))
+        fewest = 1 + sorted(winograd)[dropped - 1]
+        content, winograd = _rewrite(
+            FlatModel(float_content), format, format, *options, fewest
+        )
+    is_small = len(content) <= LARGE_FILE
+    return exact if is_small and len(exact) < len(content) else content
+
+
+def _rewrite(
+    model,
+    name,
+    format,
+    kernels,
+    other_weights,
+    runtime,
+    float_layers,
+    in_float,
+    fewest_for_winograd=0,
+):
+    """The file, and the sizes of small convolutions that are Winograd's.
+
+    `name` is the format that the file says it has.
     """
     float_bytes = len(model.to_bytes())
     _prepare(model, format)
@@ -77,18 +131,30 @@ def rewrite(
             "The model has no binary weights: no float32 or float16 constant "
             "is ±s, with one s per tensor or per output channel."
         )
-    if format == Format.FLOAT:
-        return model.to_bytes()
-    sites = plan(model, constants, format, in_float)
+    sites = []
+    if format != Format.FLOAT:
+        options = runtime, fewest_for_winograd, in_float
+        sites = plan(model, constants, format, *options)
     not_packed = kernels_not_found(constants, kernels)
     for site in sites:
         for step in site.steps:
             step.apply(site)
         if site.storage == Storage.FLOAT32:
             not_packed.append(site.constant.path)
-    write_metadata(model, format, float_bytes, sites, not_packed)
-    model.drop_inner_names()
-    return model.to_bytes()
+    binary = {site.place for site in sites}
+    binary |= {(c.subgraph, c.tensor) for c in constants}
+    store_other_weights(model, other_weights, format, runtime, binary)
+    set_versions(model)
+    if format != Format.FLOAT:
+        write_metadata(model, name, float_bytes, sites, not_packed)
+        model.drop_inner_names()
+    sizes = [
+        site.constant.signs.size
+        for site in sites
+        if conv_as_winograd in site.steps
+    ]
+    small = [size for size in sizes if size < LARGE_KERNEL]
+    return model.to_bytes(), small
 
 
 def _prepare(model, format):

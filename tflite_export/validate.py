@@ -8,7 +8,7 @@ import numpy as np
 import keras_lab
 from tflite_export.agreement import Agreement, compare
 from tflite_export.errors import ConversionError, ValidationError
-from tflite_export.formats import Format
+from tflite_export.formats import Format, OtherWeights
 from tflite_export.interpreter import MOST_SAMPLES, interpreter_class, run
 from tflite_export.prepare import (
     as_functional,
@@ -22,7 +22,8 @@ from tflite_export.ties import Ties
 
 # The largest ‖y' − y‖ / ‖y‖. Float arithmetic differs in the order of sums,
 # int8 arithmetic rounds the inputs of each layer to 8 bits.
-FLOAT_TOLERANCE, INT8_TOLERANCE = 1e-3, 0.1
+# Weights of 16 bits have rounding errors of their own.
+FLOAT_TOLERANCE, FLOAT16_TOLERANCE, INT8_TOLERANCE = 1e-3, 1e-2, 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,18 +136,19 @@ def measure(content: bytes, reference: Reference) -> Agreement:
     return dataclasses.replace(best, ties=ties.count / ties.values)
 
 
-def tolerance_of(format: Format, tolerance: float | None) -> float:
-    """The given tolerance, or that of the format."""
-    if tolerance is not None:
-        return tolerance
-    return FLOAT_TOLERANCE if format.is_exact else INT8_TOLERANCE
+def default_tolerance(format: Format, other_weights: OtherWeights) -> float:
+    """The largest ‖y' − y‖ / ‖y‖ to accept unless the user says otherwise."""
+    if not format.is_exact or other_weights == OtherWeights.INT8:
+        return INT8_TOLERANCE
+    if other_weights == OtherWeights.FLOAT16:
+        return FLOAT16_TOLERANCE
+    return FLOAT_TOLERANCE
 
 
 def check_agreement(
-    agreement: Agreement, format: Format, tolerance: float | None
+    agreement: Agreement, format: Format, tolerance: float
 ) -> None:
     """Raises ValidationError if the relative error is above the tolerance."""
-    tolerance = tolerance_of(format, tolerance)
     if agreement.relative_error <= tolerance:
         return
     advice = ""
@@ -157,7 +159,10 @@ def check_agreement(
             "have fewer of them. "
         )
     if not format.is_exact:
-        advice += "It is not int8 arithmetic: all layers compute in float32. "
+        advice += (
+            "It is not the int8 arithmetic of binary layers: here all of them "
+            "compute in float32. "
+        )
     advice += (
         "Check it on real inputs with `validation_data`, or accept the error "
         "with a larger `tolerance`"

@@ -13,7 +13,13 @@ from keras_lab.files import check_target
 __all__ = ["ExportBest"]
 
 SUFFIXES = (".tflite", ".tflz")
-EXPORT_OPTIONS = {"batch_size", "validation_data", "tolerance"}
+EXPORT_OPTIONS = (
+    "batch_size",
+    "validation_data",
+    "tolerance",
+    "other_weights",
+    "runtime",
+)
 
 
 class ExportBest(keras.callbacks.Callback):
@@ -37,12 +43,12 @@ class ExportBest(keras.callbacks.Callback):
         mode: `"min"`, `"max"`, or `"auto"`: as in Keras' callbacks, `"min"` for
             a loss, and for a metric what its class says. If that is unknown,
             there is an error at the end of the first epoch.
-        format: As in `export_tflite`. Defaults to `"packed"`.
+        format: As in `export_tflite`.
         initial_value_threshold: The value that the first file must improve on,
             for example the best value before the training was interrupted.
         verbose: 0, or 1 to print a line for each file. Defaults to `0`.
         **options: Other arguments of `export_tflite`: `batch_size`,
-            `validation_data`, `tolerance`.
+            `validation_data`, `tolerance`, `other_weights`, `runtime`.
 
     Attributes:
         best: The value of the exported epoch; `None` before there is one.
@@ -60,7 +66,7 @@ class ExportBest(keras.callbacks.Callback):
         filename,
         monitor="val_loss",
         mode="auto",
-        format="packed",
+        format=None,
         initial_value_threshold=None,
         verbose=0,
         **options,
@@ -76,21 +82,16 @@ class ExportBest(keras.callbacks.Callback):
                 "`mode` must be 'auto', 'min' or 'max'. "
                 f"Received: mode={mode!r}"
             )
-        unknown = set(options) - EXPORT_OPTIONS
+        unknown = sorted(set(options) - set(EXPORT_OPTIONS))
         if unknown:
             raise TypeError(
-                "`ExportBest` passes `batch_size`, `validation_data` and "
-                f"`tolerance` to `export_tflite`. Received: {sorted(unknown)}"
+                f"`ExportBest` passes {', '.join(EXPORT_OPTIONS)} to "
+                f"`export_tflite`. Received: {unknown}"
             )
         from tflite_export import Format
 
         self.filename = check_target("filename", filename, SUFFIXES)
-        if format not in list(Format):
-            raise ValueError(
-                f"`format` must be one of {[str(name) for name in Format]}. "
-                f"Received: format={format!r}"
-            )
-        self.format = str(format)
+        self.format = str(Format.of(format, self.filename.suffix))
         self.monitor = monitor
         self.mode = mode
         self.verbose = verbose

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from examples import char_lstm, exploding_gradients
+from examples import char_lstm, char_stream, exploding_gradients
 
 
 @pytest.fixture
@@ -34,6 +34,13 @@ def test_the_character_model_learns_writes_and_is_saved(text, tmp_path):
     assert np.shape(result["alpha"]) == (2, 4)
     model = keras.models.load_model(folder / "lab-1.keras")
     assert model.get_layer("lstm").cell.alpha.shape == (4,)
+
+
+def test_a_file_goes_on_byte_by_byte(text, tmp_path, capsys):
+    arguments = f"--text {text} --cells 16 --epochs 1 --sample 20"
+    output = ["--output", str(tmp_path / "stream.tflz")]
+    assert char_stream.main([*arguments.split(), *output]) < 0.01
+    assert "It goes on: " in capsys.readouterr().out
 
 
 def test_all_seven_schemes_build_the_character_model():

@@ -1,6 +1,7 @@
 """Models exported in every format, and what tests ask about the files."""
 
 import functools
+from unittest import mock
 
 import keras
 import numpy as np
@@ -10,6 +11,7 @@ from tests.tflite_export.models import CASES
 from tflite_export import Format, read_packed, run
 from tflite_export.convert import convert
 from tflite_export.flatbuffer.model import FlatModel, name_of
+from tflite_export.formats import OtherWeights
 from tflite_export.prepare import (
     as_functional,
     fixed_batch_size,
@@ -17,6 +19,7 @@ from tflite_export.prepare import (
     trained_kernels,
 )
 from tflite_export.rewrite import rewrite
+from tflite_export.runtimes import Runtime
 from tflite_export.validate import predict
 
 FORMATS = [str(name) for name in Format]
@@ -74,9 +77,13 @@ class Exported:
         """The float model, to be changed."""
         return FlatModel(self.converted)
 
-    def _content(self, format):
-        kernels = trained_kernels(self.model)
-        return rewrite(self.flat(), Format(format), kernels)
+    def _content(self, format, other_weights="float32", runtime=None):
+        kernels, kind = trained_kernels(self.model), OtherWeights(other_weights)
+        options = Format(format), kernels, kind, Runtime.of(runtime)
+        # The small models of the tests stand for large ones.
+        sizes = {"LARGE_KERNEL": 0, "LARGE_FILE": 0}
+        with mock.patch.multiple("tflite_export.rewrite", **sizes):
+            return rewrite(self.flat(), *options)
 
     def _samples(self, count):
         """Random inputs, and what Keras computes from them, by name."""
@@ -89,8 +96,11 @@ class Exported:
 
     def error(self, format, samples=5, **options):
         """The largest difference from Keras, over the largest output."""
+        return self.error_of(self.content(format), samples, **options)
+
+    def error_of(self, content, samples=5, **options):
         inputs, expected = self.samples(samples)
-        return max_error(expected, run(self.content(format), inputs, **options))
+        return max_error(expected, run(content, inputs, **options))
 
     def check_read_back(self, format):
         """The signs and α of every kernel are in the file, to the bit."""

@@ -127,8 +127,8 @@ def test_ties_before_a_sign_are_counted_and_not_errors(tmp_path, case, format):
 
 
 def test_a_wrong_sign_that_is_no_tie_is_an_error(tmp_path, monkeypatch):
-    def with_other_signs(*args):
-        flat = FlatModel(rewrite(*args))
+    def with_other_signs(model, **options):
+        flat = FlatModel(rewrite(model, **options))
         tensor = sign_bits(flat)[0]
         words = flat.constant(tensor).copy()
         words[:100] ^= 0x7FFF

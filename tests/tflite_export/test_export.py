@@ -111,7 +111,9 @@ def change_result(change):
         monkeypatch.setattr(
             precision,
             "rewrite",
-            lambda *args: change(FlatModel(rewrite(*args))).to_bytes(),
+            lambda model, **options: change(
+                FlatModel(rewrite(model, **options))
+            ).to_bytes(),
         )
         return model
 
@@ -193,7 +195,7 @@ def break_the_cpu(monkeypatch, model):
             lambda _, model: model,
             {"tolerance": 0},
             ValidationError,
-            "It is not int8",
+            "It is not the int8",
         ),
         (
             lambda _, model: model,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import keras_lab
-from tests.tflite_export.models import maker, net, norm
+from tests.tflite_export.models import CASES, maker, net, norm
 from tests.tflite_export.support import (
     BINARY_FORMATS,
     Exported,
@@ -16,7 +16,7 @@ from tests.tflite_export.support import (
     operators,
     randomize,
 )
-from tflite_export import inspect, make_interpreter
+from tflite_export import export_tflite, inspect, make_interpreter
 from tflite_export.transformations import conv_as_winograd as winograd
 
 PACKED_FORMATS = ["packed", "packed_float"]
@@ -111,6 +111,32 @@ def test_the_matrices_of_winograd_make_a_convolution(rng):
         products = (winograd.WEIGHTS @ g) * (winograd.INPUTS @ d)
         expected = [d[n : n + 3] @ g for n in range(4)]
         np.testing.assert_allclose(winograd.SUMS @ products, expected)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        net((8, 8, 16), conv(16, 3, **same)),
+        net((8, 8, 16), conv(16, 3, **same), conv(16, 3, **same)),
+        CASES["network"],
+        slow_param(CASES["winograd_folded"]),
+        slow_param(CASES["stacked"]),
+    ],
+)
+def test_a_small_packed_network_is_not_larger_than_with_exact_operators(
+    make, tmp_path
+):
+    model, path = randomize(make()), tmp_path / "m.tflite"
+    packed = export_tflite(model, path, tolerance=1)
+    exact = export_tflite(model, path, "packed_float", tolerance=1)
+    assert packed.file_bytes <= exact.file_bytes
+    assert inspect(path).format == "packed_float" and packed.format == "packed"
+
+
+def test_a_large_convolution_is_fast_all_the_same(tmp_path):
+    model = net((4, 8, 512), conv(128, 3, **same))()
+    report = export_tflite(model, tmp_path / "m.tflite")
+    assert report.operators["BATCH_MATMUL"] == 3
 
 
 @pytest.fixture(scope="module")

@@ -45,9 +45,7 @@ def model_with_nan(name):
     return model
 
 
-lstm = maker(keras_lab.BinaryLSTM)(3, stateful=True, name="memory")
 conv = maker(keras_lab.BinaryConv3D)(4, 2, groups=2, name="groups")
-stateful_model = net((4, 5), lstm, batch_size=2)
 grouped_model = net((3, 3, 3, 4), conv)
 float_model = net((4,), maker(keras.layers.Dense)(3))
 binary_model = net((4,), dense(3))
@@ -99,7 +97,6 @@ def quantized(mode):
         (subclassed_model, {}, ConversionError, "functional .* Subclassed"),
         (lambda: model_with_nan("alpha"), {}, ValidationError, "first/alpha'"),
         (lambda: model_with_nan("kernel"), {}, ValidationError, "/kernel' has"),
-        (stateful_model, {}, ConversionError, "'memory' is stateful"),
         (grouped_model, {}, ConversionError, "'groups' has groups=2"),
         (binary_model, {"path": 3}, TypeError, "Received: path=3"),
         (binary_model, {"path": "m.onnx"}, ValueError, "Received: path='m.onn"),

@@ -53,6 +53,9 @@ class FlatModel:
         number = max(code.builtinCode, code.deprecatedBuiltinCode)
         return OPERATORS.get(number, f"OPERATOR_{number}")
 
+    def operator_version(self, operator) -> int:
+        return self.model.operatorCodes[operator.opcodeIndex].version
+
     def type_name(self, tensor) -> str:
         return TYPES[tensor.type]
 

@@ -93,10 +93,16 @@ class Unpacker:
     """Writes unpacking operators at the beginning of the main subgraph.
 
     Tables are written once per model.
+
+    Args:
+        model: The model to change.
+        one_table: Whether signs are looked up in the table of bits, because the
+            model needs that one anyway.
     """
 
-    def __init__(self, model: FlatModel):
+    def __init__(self, model: FlatModel, one_table: bool = False):
         self.model = model
+        self.one_table = one_table
         self.main = model.subgraphs[0]
         self._written = 0
         self._tables = {}
@@ -171,6 +177,12 @@ class Unpacker:
         return self._tables[digits, count]
 
     def _build_table(self, digits, count):
+        if digits == SIGNS and self.one_table:
+            table, shape = self._table(BITS, count), (BITS.rows(count), count)
+            values = self.constant(SIGNS.table(1).reshape(-1))
+            return self.add(
+                "GATHER", [values, table], "signs", shape, "INT8", version=6
+            )
         if digits.rows(count) <= MOST_STORED_ROWS:
             return self.constant(digits.table(count))
         # Each row for the higher digits with all rows for the lower ones.

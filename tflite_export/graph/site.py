@@ -4,6 +4,8 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
+import numpy as np
+
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.formats import Format, Storage
 from tflite_export.graph.packed_bits import Unpacker
@@ -11,9 +13,11 @@ from tflite_export.graph.replacement import is_grouped
 from tflite_export.graph.signs import can_encode, comes_from_sign, reaches_sign
 from tflite_export.graph.weights import (
     WEIGHTED_OPERATORS,
+    WEIGHTS_INPUT,
     BinaryConstant,
     weight_uses,
 )
+from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
 
 # Operators whose int8 kernel takes weights that other operators compute.
 UNPACKED_INT8 = ("FULLY_CONNECTED", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
@@ -37,6 +41,8 @@ class Site:
         format: The format to write.
         unpacker: Writes the operators that unpack weights. All sites of a
             model share it.
+        runtime: The oldest runtime that must run the file.
+        winograd: Whether a convolution may take more bytes to be faster.
         in_float: Whether the users must not compute in int8.
         users: The operators whose weight it is.
         steps: The transformations to run, in order. None: it stays float32.
@@ -52,6 +58,8 @@ class Site:
     constant: BinaryConstant
     format: Format
     unpacker: Unpacker
+    runtime: Runtime = DEFAULT_RUNTIME
+    winograd: bool = True
     in_float: bool = False
     users: list = dataclasses.field(init=False)
     steps: list = dataclasses.field(init=False, default_factory=list)
@@ -91,6 +99,10 @@ class Site:
             return "no int8 kernel for groups"
         if self.in_float:
             return KEPT_IN_FLOAT
+        if not self.runtime.has_channels_of_dense:
+            why = self._why_not_int8_on_old_runtimes
+            if why:
+                return why
         signs = self._sign_inputs
         if any(signs):
             if not all(signs):
@@ -118,6 +130,27 @@ class Site:
         for operator in self.subgraph.operators:
             operator.inputs[operator.inputs == self.constant.tensor] = tensor
 
+    @property
+    def _why_not_int8_on_old_runtimes(self):
+        names = set(map(self.model.operator_name, self.users))
+        if "TRANSPOSE_CONV" in names:
+            return f"{self.runtime.name} has no int8 kernel for it"
+        if "FULLY_CONNECTED" not in names or self.constant.is_uniform:
+            return ""
+        if not any(self._sign_inputs) and self.can_scale_rows:
+            return ""
+        return f"{self.runtime.name} has one scale per int8 dense layer"
+
+    @property
+    def can_scale_rows(self) -> bool:
+        """Whether the outputs can be multiplied by scales, not the weights.
+
+        The bias of each layer must stay finite when it is divided by them.
+        """
+        return bool(np.all(self.constant.scales > 0)) and self.every_user(
+            _can_divide_bias, self.constant.scales
+        )
+
     @functools.cached_property
     def _sign_inputs(self):
         found = []
@@ -133,3 +166,19 @@ class Site:
             reaches_sign(self.model, self.subgraph, int(user.outputs[0]))
             for user in self.users
         )
+
+
+def bias_of(operator) -> list[int]:
+    """A list of the bias, or an empty one."""
+    return [i for i in inputs_of(operator)[WEIGHTS_INPUT + 1 :] if i >= 0]
+
+
+def _can_divide_bias(model, subgraph, operator, scales):
+    if model.operator_name(operator) != "FULLY_CONNECTED":
+        return False
+    for bias in bias_of(operator):
+        value = model.constant(subgraph.tensors[bias])
+        with np.errstate(over="ignore"):
+            if value is None or not np.all(np.isfinite(value / scales)):
+                return False
+    return True

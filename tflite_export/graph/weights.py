@@ -32,6 +32,8 @@ WEIGHTED_OPERATORS = {
     "CONV_3D": WeightedOperator(4, (0, 1, 2, 3, 4)),
     "BATCH_MATMUL": WeightedOperator(-1, (0, 1)),
 }
+# With one scale for all channels their int8 kernels compute something else.
+ALWAYS_PER_CHANNEL = ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +100,17 @@ class BinaryConstant:
     def is_uniform(self) -> bool:
         """Whether all channels have the same scale."""
         return bool(np.all(self.scales == self.scales[0]))
+
+    @property
+    def fewest_scales(self) -> np.ndarray:
+        """One scale if all channels have the same one, else one per channel.
+
+        Runtimes before TensorFlow 2.19 return zeros from a CONV_2D with several
+        scales that are all equal.
+        """
+        if self.is_uniform and self.operator not in ALWAYS_PER_CHANNEL:
+            return self.scales[:1]
+        return self.scales
 
     def with_channels_first(self) -> "BinaryConstant":
         """The same constant with the axis of channels moved to the front."""

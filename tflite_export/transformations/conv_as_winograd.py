@@ -65,7 +65,8 @@ FEWEST_INPUTS = 16
 def can_apply(site: Site) -> bool:
     """Whether the convolutions have three columns, and it pays."""
     return (
-        site.format.is_packed
+        site.winograd
+        and site.format.is_packed
         and not site.format.is_exact
         and site.constant.subgraph == 0
         and not sign_inputs.can_apply(site)

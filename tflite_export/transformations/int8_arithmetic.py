@@ -12,13 +12,6 @@ from tflite_export.transformations import (
 )
 
 FLOAT_PRODUCTS = (conv_as_winograd, conv_as_matmul, dense_as_matmul)
-# The lowest versions of operators that take int8 weights and float inputs.
-VERSIONS = {
-    "FULLY_CONNECTED": 12,
-    "CONV_2D": 5,
-    "DEPTHWISE_CONV_2D": 6,
-    "TRANSPOSE_CONV": 2,
-}
 
 
 def can_apply(site: Site) -> bool:
@@ -31,9 +24,12 @@ def can_apply(site: Site) -> bool:
 def apply(site: Site) -> None:
     """Marks the operators as int8; the weights become integers later."""
     for user in site.users:
-        name = site.model.operator_name(user)
-        site.model.require_version(user, VERSIONS[name])
-        # Inputs of one sign then get eight bits, not seven.
-        if hasattr(user.builtinOptions, "asymmetricQuantizeInputs"):
-            user.builtinOptions.asymmetricQuantizeInputs = True
+        compute_in_int8(user)
     site.int8 = True
+
+
+def compute_in_int8(operator) -> None:
+    """Sets the options of an operator with float data and integer weights."""
+    # Inputs of one sign then get eight bits, not seven.
+    if hasattr(operator.builtinOptions, "asymmetricQuantizeInputs"):
+        operator.builtinOptions.asymmetricQuantizeInputs = True

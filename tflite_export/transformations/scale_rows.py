@@ -9,9 +9,8 @@ import dataclasses
 
 import numpy as np
 
-from tflite_export.flatbuffer.model import inputs_of
 from tflite_export.flatbuffer.schema import shape_of
-from tflite_export.graph.site import Site
+from tflite_export.graph.site import Site, bias_of
 from tflite_export.transformations import (
     dense_as_matmul,
     int8_arithmetic,
@@ -22,17 +21,18 @@ MOST_BLOCKS = 4
 
 
 def can_apply(site: Site) -> bool:
-    """Whether the rows of unpacked weights of dense layers differ in scale.
+    """Whether the rows of dense layers differ in scale.
 
-    The bias of each layer must stay finite when it is divided by the scales.
+    The weights must be unpacked, or be those of an old runtime, which knows one
+    scale per dense layer only.
     """
+    if not site.format.is_packed and site.runtime.has_channels_of_dense:
+        return False
     return (
-        site.format.is_packed
-        and (int8_arithmetic.can_apply(site) or dense_as_matmul.can_apply(site))
+        (int8_arithmetic.can_apply(site) or dense_as_matmul.can_apply(site))
         and not sign_inputs.can_apply(site)
         and not site.constant.is_uniform
-        and bool(np.all(site.constant.scales > 0))
-        and site.every_user(_can_divide_bias, site.constant.scales)
+        and site.can_scale_rows
     )
 
 
@@ -47,22 +47,6 @@ def apply(site: Site) -> None:
     for user in site.users:
         _scale_outputs(site.model, site.subgraph, user, scales, tensor)
     site.stored = dataclasses.replace(site.stored, scales=np.ones_like(scales))
-
-
-def _can_divide_bias(model, subgraph, operator, scales):
-    if model.operator_name(operator) != "FULLY_CONNECTED":
-        return False
-    for bias in _bias(operator):
-        value = model.constant(subgraph.tensors[bias])
-        with np.errstate(over="ignore"):
-            if value is None or not np.all(np.isfinite(value / scales)):
-                return False
-    return True
-
-
-def _bias(operator):
-    """A list of the bias, or an empty one."""
-    return [index for index in inputs_of(operator)[2:] if index >= 0]
 
 
 def _blocks(scales):
@@ -96,7 +80,7 @@ def _scale_outputs(model, subgraph, operator, scales, tensor):
 
     `tensor` holds the scales in this subgraph.
     """
-    for bias in _bias(operator):
+    for bias in bias_of(operator):
         old = subgraph.tensors[bias]
         value = model.constant(old) / scales
         operator.inputs[2] = model.add_constant(subgraph, old.name, value)

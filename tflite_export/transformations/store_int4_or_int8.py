@@ -22,13 +22,19 @@ def apply(site: Site) -> None:
     data, site.storage = weight.signs, Storage.INT8
     # Only this operator has INT4 kernels, and XNNPACK's takes an even number
     # of inputs.
-    is_dense = weight.operator == "FULLY_CONNECTED"
-    if site.int8 and is_dense and weight.signs.shape[-1] % 2 == 0:
+    if (
+        site.int8
+        and weight.operator == "FULLY_CONNECTED"
+        and weight.signs.shape[-1] % 2 == 0
+        and site.runtime.has_channels_of_dense
+    ):
         data, site.storage = pack_low_bits(data, 4), Storage.INT4
     tensor = site.subgraph.tensors[weight.tensor]
     tensor.type = getattr(schema.TensorType, site.storage.upper())
     tensor.buffer = site.model.add_buffer(data)
-    tensor.quantization = quantization(weight.scales, weight.axis)
+    is_int4 = site.storage == Storage.INT4
+    scales = weight.scales if is_int4 else weight.fewest_scales
+    tensor.quantization = quantization(scales, weight.axis)
     if not site.int8:
         _dequantize(site, weight)
 
@@ -38,7 +44,5 @@ def _dequantize(site, weight):
         site.subgraph, f"{weight.path}/float", weight.signs.shape, "FLOAT32"
     )
     site.replace_weights(floats)
-    step = site.model.operator(
-        "DEQUANTIZE", [weight.tensor], [floats], version=5
-    )
+    step = site.model.operator("DEQUANTIZE", [weight.tensor], [floats])
     site.subgraph.operators.insert(0, step)

@@ -33,19 +33,13 @@ def apply(site: Site) -> None:
         tensor = _move_channels(unpacker, tensor, weight)
     tensor = unpacker.into_subgraph(tensor, weight.subgraph)
     if site.int8:
-        _quantize(site.subgraph.tensors[tensor], weight)
+        site.subgraph.tensors[tensor].quantization = quantization(
+            weight.fewest_scales, weight.axis
+        )
     site.replace_weights(tensor)
     site.subgraph.tensors[weight.tensor].buffer = 0
     site.place = 0, bits
     site.storage = Storage.BITS
-
-
-def _quantize(tensor, weight):
-    scales = weight.scales
-    # Other operators compute something else with one scale for all channels.
-    if weight.is_uniform and weight.operator == "FULLY_CONNECTED":
-        scales = scales[:1]
-    tensor.quantization = quantization(scales, weight.axis)
 
 
 def _floats(unpacker, bits, weight):

@@ -1,0 +1,52 @@
+"""The containers of the paper's networks, over the least that they can take.
+
+The limit is one bit per binary weight, and for every other parameter 4, 2 or 1
+bytes: what `other_weights` says. Run it by
+
+    python -m benchmarks.containers
+"""
+
+import tempfile
+
+from benchmarks import harness, networks
+
+BYTES = {"float32": 4, "float16": 2, "int8": 1}
+OPTIONS = {"networks": list(networks.NETWORKS), "width": None}
+QUICK = {"networks": ["mnist"], "width": 16}
+
+
+def cells(options):
+    return [{"network": name} for name in options.networks]
+
+
+def measure(cell, options, _):
+    """Returns a row per kind of other weights."""
+    from benchmarks.peers import keras_lab as ours
+    from benchmarks.peers import shared
+    from tflite_export import export_tflite
+
+    count = ours.count(cell["network"], options.width)
+    model = ours.paper_network(cell["network"], options.width)
+    shared.as_if_trained(model)
+    rows = []
+    for kind, size in BYTES.items():
+        limit = count["binary_weights"] / 8 + size * count["float_parameters"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/m.tflz"
+            report = export_tflite(model, path, other_weights=kind)
+        rows.append(
+            {
+                **count,
+                "other_weights": kind,
+                "format": report.format,
+                "file_bytes": report.file_bytes,
+                "expanded_bytes": report.expanded_bytes,
+                "file_over_limit": report.file_bytes / limit,
+                "relative_error": report.agreement.relative_error,
+            }
+        )
+    return rows
+
+
+if __name__ == "__main__":
+    harness.run("containers", harness.RESULTS / "containers.json", quick=False)

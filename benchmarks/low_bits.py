@@ -1,0 +1,104 @@
+"""The time of a dense layer with INT2 weights, over that with INT4 weights.
+
+`"fast"` stores INT4. INT2 would take half the bytes in the expanded file and in
+memory, and the same in a container. Run it by
+
+    python -m benchmarks.low_bits
+"""
+
+import numpy as np
+
+from benchmarks import harness
+from benchmarks.networks import SEED
+
+LAYERS = {
+    "dense 2048-2048": ((2048,), 2048),
+    "dense 512-2048": ((512,), 2048),
+    "dense 512-512, 16 rows": ((16, 512), 512),
+}
+RUNTIMES = ("litert", "tf")
+OPTIONS = {"layers": list(LAYERS), "rounds": 41, "runs": 50}
+QUICK = {"layers": ["dense 512-2048"], "rounds": 2, "runs": 2}
+
+
+def cells(options):
+    return [
+        {"layer": layer, "runtime": runtime, "threads": threads}
+        for layer in options.layers
+        for runtime in RUNTIMES
+        for threads in (1, 2)
+    ]
+
+
+def measure(cell, options, _):
+    import keras
+
+    import keras_lab
+    from tflite_export import make_interpreter
+
+    keras.utils.set_random_seed(SEED)
+    shape, units = LAYERS[cell["layer"]]
+    layers = [keras.Input(shape, batch_size=1), keras_lab.BinaryDense(units)]
+    content = export(keras.Sequential(layers))
+    x = np.random.default_rng(SEED).normal(size=(1, *shape)).astype("f")
+    candidates, outputs = {}, []
+    for name, file in (("int4", content), ("int2", with_int2(content))):
+        interpreter = make_interpreter(
+            file, cell["runtime"], threads=cell["threads"]
+        )
+        interpreter.allocate_tensors()
+        index = interpreter.get_input_details()[0]["index"]
+        interpreter.set_tensor(index, x)
+        interpreter.invoke()
+        (output,) = interpreter.get_output_details()
+        outputs.append(interpreter.get_tensor(output["index"]))
+        candidates[name] = repeated(interpreter.invoke, options.runs)
+    seconds = harness.interleave(candidates, options.rounds)
+    ratios = [b / a for a, b in zip(seconds["int4"], seconds["int2"])]
+    error = np.abs(outputs[1] - outputs[0]).max() / np.abs(outputs[0]).max()
+    return [
+        {
+            "ratio": float(np.median(ratios)),
+            "spread": np.percentile(ratios, [10, 90]).tolist(),
+            "difference": float(error),
+        }
+    ]
+
+
+def repeated(function, times):
+    def run():
+        for _ in range(times):
+            function()
+
+    return run
+
+
+def export(model):
+    import tempfile
+    from pathlib import Path
+
+    from tflite_export import export_tflite
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "m.tflite")
+        export_tflite(model, path, "fast")
+        return path.read_bytes()
+
+
+def with_int2(content):
+    """The file with its INT4 weights as INT2."""
+    from tflite_export.flatbuffer.model import FlatModel
+    from tflite_export.flatbuffer.schema import pack_low_bits, schema
+
+    model = FlatModel(content)
+    for subgraph in model.subgraphs:
+        for tensor in subgraph.tensors:
+            if model.type_name(tensor) == "INT4":
+                bits = pack_low_bits(model.constant(tensor), 2)
+                tensor.type = schema.TensorType.INT2
+                tensor.buffer = model.add_buffer(bits)
+    return model.to_bytes()
+
+
+if __name__ == "__main__":
+    harness.run("low_bits", harness.RESULTS / "low_bits.json", quick=False)

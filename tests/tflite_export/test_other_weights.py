@@ -1,0 +1,190 @@
+"""`other_weights`: what is not binary in 16 or 8 bits."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_lab
+from tests.tflite_export.models import (
+    conv,
+    dense,
+    flatten,
+    gru,
+    lstm,
+    maker,
+    net,
+    norm,
+    sign,
+)
+from tests.tflite_export.support import FORMATS, Exported, operators, randomize
+from tflite_export import (
+    ValidationError,
+    export_tflite,
+    inspect,
+    make_interpreter,
+)
+from tflite_export.flatbuffer.model import FlatModel
+
+float_dense = maker(layers.Dense)
+MODELS = {
+    "dense": net((40,), float_dense(300, activation="relu"), dense(20)),
+    "conv": net(
+        (10, 10, 8),
+        maker(layers.Conv2D)(16, 3),
+        conv(16, 3),
+        maker(layers.Conv2DTranspose)(8, 3),
+        maker(layers.DepthwiseConv2D)(3, depth_multiplier=4),
+        *(flatten, dense(6), float_dense(300)),
+    ),
+    "sign": net((40,), float_dense(30), norm, dense(20, **sign), norm),
+    "lstm": net(
+        (12, 24),
+        maker(layers.LSTM)(16, return_sequences=True),
+        lstm(16, return_sequences=True),
+        float_dense(40),
+    ),
+    "embedding": net(
+        (9,), maker(layers.Embedding)(50, 16), gru(8), float_dense(300)
+    ),
+}
+FAST_MODELS = ("dense", "embedding")
+RUNTIMES = [{"runtime": "litert"}, {"runtime": "tf"}]
+RUNTIMES += [{**runtime, "xnnpack": False} for runtime in RUNTIMES]
+TOLERANCE = {"float16": 2e-3, "int8": 0.03}
+
+
+@functools.cache
+def made(name):
+    return Exported(randomize(MODELS[name]()))
+
+
+def every_model(function):
+    params = [
+        pytest.param(n, marks=() if n in FAST_MODELS else pytest.mark.slow)
+        for n in MODELS
+    ]
+    return pytest.mark.parametrize("name", params)(function)
+
+
+@pytest.mark.parametrize("kind", TOLERANCE)
+@every_model
+def test_every_format_runs_with_smaller_other_weights(name, kind):
+    model = made(name)
+    for format in FORMATS:
+        content = model.content(format, kind)
+        is_int8 = kind == "int8" or format in ("packed", "fast")
+        most = TOLERANCE["int8" if is_int8 else kind]
+        for options in RUNTIMES:
+            assert model.error_of(content, 3, **options) < most, options
+        assert len(content) < len(model.content(format))
+        if format != "float":
+            shapes = {row.kind for row in inspect(content).layers}
+            assert "binary" in shapes and "float" not in shapes
+
+
+@pytest.mark.parametrize(
+    ("format", "kind", "arithmetic"),
+    [
+        ("packed", "int8", "int8"),
+        ("packed_float", "int8", "float32"),
+        ("fast", "float16", "float32"),
+    ],
+)
+def test_the_format_decides_on_the_arithmetic(format, kind, arithmetic):
+    (row,) = [
+        row
+        for row in inspect(made("dense").content(format, kind)).layers
+        if row.kind != "binary"
+    ]
+    assert (row.kind, row.arithmetic) == (kind, arithmetic)
+    assert row.bits == {"int8": 8, "float16": 16}[kind]
+
+
+def test_int8_matrices_have_a_scale_per_channel():
+    model = made("dense")
+    content = model.content("fast", "int8")
+    flat = FlatModel(content)
+    kernel = model.model.layers[0].kernel.numpy().T
+    for tensor in flat.subgraphs[0].tensors:
+        if tuple(tensor.shape) == kernel.shape and flat.is_constant(tensor):
+            scales = tensor.quantization.scale
+            restored = flat.constant(tensor) * scales[:, None]
+    assert np.all(np.abs(restored - kernel) <= 0.501 * scales[:, None])
+
+
+def test_an_embedding_is_looked_up_in_int8():
+    for name, types, constant, _ in operators(
+        made("embedding").content("packed", "int8")
+    ):
+        if name == "GATHER" and constant[0] and not constant[1]:
+            assert types[0] == "INT8"
+            break
+    else:
+        raise AssertionError("no lookup of a constant table")
+
+
+def test_weights_near_signs_are_float16_and_not_int8():
+    content = made("sign").content("fast", "int8")
+    types = {row.kind for row in inspect(content).layers}
+    assert types == {"binary", "float16"}
+
+
+@pytest.mark.parametrize("format", ["packed", "packed_float"])
+def test_unpacking_still_happens_only_once(format):
+    # A DEQUANTIZE among the unpacking operators would run at each inference.
+    model = Exported(
+        randomize(net((512,), dense(600), norm, float_dense(10))())
+    )
+    content = model.content(format, "float16")
+    flat = FlatModel(content)
+    main = flat.subgraphs[0]
+    written = {}
+    for operator in main.operators:
+        for tensor in operator.outputs.tolist():
+            written[tensor] = operator
+        if flat.operator_name(operator) == "GATHER":
+            for tensor in operator.inputs.tolist():
+                producer = written.get(tensor)
+                name = producer and flat.operator_name(producer)
+                assert name != "DEQUANTIZE"
+    make_interpreter(content).allocate_tensors()
+
+
+def test_numbers_too_large_for_float16_stay():
+    model = net((64,), float_dense(8), dense(4))()
+    model.layers[0].kernel.assign(np.full((64, 8), 1e5, "f"))
+    content = Exported(model).content("float", "float16")
+    types = {row.kind for row in inspect(content).layers}
+    assert "float16" not in types
+
+
+def test_the_errors_of_rounding_are_accepted_or_refused(tmp_path):
+    keras.utils.set_random_seed(1)
+    model = net((64,), float_dense(64), dense(64), float_dense(10))()
+    path = tmp_path / "m.tflz"
+    plain = export_tflite(model, path)
+    assert plain.format == "fast"
+    small = export_tflite(model, path, other_weights="int8")
+    assert small.file_bytes < 0.6 * plain.file_bytes
+    with pytest.raises(ValidationError, match="relative error"):
+        export_tflite(model, path, other_weights="int8", tolerance=1e-6)
+    with pytest.raises(ValueError, match="other_weights='int4'"):
+        export_tflite(model, path, other_weights="int4")
+
+
+@pytest.mark.slow
+def test_the_paper_lstm_in_int8_is_smaller_than_its_peers(tmp_path):
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [
+            keras.Input((100,), dtype="uint8"),
+            layers.Reshape((-1, 1)),
+            keras_lab.BinaryLSTM(512, return_sequences=True, one_hot=87),
+            layers.Dense(87),
+        ]
+    )
+    report = export_tflite(model, tmp_path / "m.tflz", other_weights="int8")
+    assert report.file_bytes < 210_000

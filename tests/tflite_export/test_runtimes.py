@@ -1,0 +1,139 @@
+"""`runtime`: which runtimes run a file, and files for old ones."""
+
+import numpy as np
+import pytest
+
+import keras_lab
+from tests.tflite_export.models import CASES, conv, dense, net
+from tests.tflite_export.support import (
+    FORMATS,
+    Exported,
+    exported,
+    randomize,
+    tolerance,
+)
+from tflite_export import ConversionError, export_tflite, inspect
+from tflite_export.flatbuffer.model import FlatModel
+from tflite_export.graph.versions import has_several_scales
+from tflite_export.runtimes import OLDEST, Runtime, check_runtime, needs
+
+OLD = "tensorflow-2.13"
+REPRESENTATIVES = "dense_folded transpose sign_network lstm network".split()
+EVERY_CASE = [
+    pytest.param(c, marks=() if c in REPRESENTATIVES else pytest.mark.slow)
+    for c in CASES
+]
+
+
+@pytest.mark.parametrize("case", EVERY_CASE)
+def test_files_for_an_old_runtime_have_nothing_newer(case):
+    # tflite-runtime 2.14 runs all of these files.
+    for format in FORMATS:
+        content = exported(case).content(format, runtime=OLD)
+        assert set(needs(FlatModel(content)).values()) == {OLDEST}
+        assert exported(case).error_of(content) <= tolerance(format, case)
+        if format != "float":
+            assert {r.kind for r in inspect(content).layers} == {"binary"}
+
+
+@pytest.mark.parametrize("format", ["packed", "fast"])
+@pytest.mark.parametrize(
+    ("parts", "version"),
+    [
+        # Equal scales, stored once: a convolution is not zero on old runtimes.
+        ((conv(8, 3),), {"CONV_2D": 2}),
+        ((dense(5),), {"FULLY_CONNECTED": 9}),
+        (
+            (dense(5, kernel_quantizer=keras_lab.LAB(scale="channel")),),
+            {"FULLY_CONNECTED": 12},
+        ),
+    ],
+)
+def test_the_version_of_an_operator_is_the_lowest_that_is_right(
+    format, parts, version
+):
+    shape = (6, 6, 3) if "CONV_2D" in version else (7,)
+    model = Exported(randomize(net(shape, *parts)()))
+    flat = FlatModel(model.content(format))
+    for operator in flat.subgraphs[0].operators:
+        name = flat.operator_name(operator)
+        if name not in version:
+            continue
+        weights = flat.subgraphs[0].tensors[int(operator.inputs[1])]
+        is_per_channel = has_several_scales(weights)
+        # The format "packed" multiplies the outputs by the scales instead.
+        expected = version[name] if is_per_channel else min(version[name], 9)
+        assert flat.operator_version(operator) == expected
+        assert is_per_channel == (expected == 12)
+
+
+@pytest.mark.parametrize(
+    ("case", "format", "oldest"),
+    [
+        ("conv2d", "fast", "TensorFlow 2.13 or LiteRT 1.0.1"),
+        ("lstm", "packed", "TensorFlow 2.13 or LiteRT 1.0.1"),
+        ("dense_folded", "fast", "TensorFlow 2.17 or LiteRT 1.0.1"),
+        ("transpose", "packed", "TensorFlow 2.17 or LiteRT 1.0.1"),
+        ("transpose", "packed_float", "TensorFlow 2.13 or LiteRT 1.0.1"),
+    ],
+)
+def test_the_report_names_the_oldest_runtime(case, format, oldest):
+    report = inspect(exported(case).content(format))
+    assert report.oldest_runtime == oldest
+    assert f"{oldest}, and newer" in str(report)
+
+
+def test_the_cost_of_an_old_runtime_is_in_the_report():
+    report = inspect(exported("transpose").content("packed", runtime=OLD))
+    assert f"in float32, {OLD} has no int8 kernel for it" in str(report)
+
+
+def test_what_an_old_runtime_would_get_wrong_is_refused():
+    flat = FlatModel(exported("dense_per_channel").content("fast"))
+    with pytest.raises(ConversionError, match="FULLY_CONNECTED"):
+        check_runtime(flat, Runtime.of(OLD))
+    # Several equal scales, as earlier versions of this package wrote them.
+    flat = FlatModel(exported("conv2d").content("fast"))
+    for tensor in flat.subgraphs[0].tensors:
+        if flat.type_name(tensor) == "INT8":
+            scale = tensor.quantization.scale
+            tensor.quantization.scale = np.repeat(scale, tensor.shape[0])
+    with pytest.raises(ConversionError, match=r"CONV_2D .*2\.19"):
+        check_runtime(flat, Runtime.of("litert-1.0"))
+
+
+def test_the_browser_gets_a_batch_size_of_one(tmp_path):
+    path, model = tmp_path / "m.tflite", net((8,), dense(4))()
+    report = export_tflite(model, path)
+    assert report.batch_size is None
+    assert "not LiteRT.js: the batch size is open" in str(report)
+    report = export_tflite(model, path, runtime="browser")
+    assert report.batch_size == 1 and "LiteRT.js" not in str(report)
+    report = export_tflite(model, path, runtime="browser", batch_size=2)
+    assert report.batch_size == 2
+    transpose = inspect(exported("transpose").content("packed"))
+    assert "not CompiledModel" in str(transpose)
+
+
+@pytest.mark.parametrize(
+    "name", ["tensorflow-2.12", "litert-0.9", "tensorflow", "phone", 2.13]
+)
+def test_an_unknown_or_too_old_runtime_is_named(tmp_path, name):
+    with pytest.raises(ValueError, match="Received: runtime="):
+        export_tflite(
+            net((8,), dense(4))(), tmp_path / "m.tflite", runtime=name
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("litert-1.0.1", (2, 17)),
+        ("litert-1.4", (2, 19)),
+        ("litert-2.3.0", (2, 21)),
+        ("tflite-runtime-2.14", (2, 14)),
+        (None, (2, 17)),
+    ],
+)
+def test_a_runtime_stands_for_a_release_of_tensorflow(name, version):
+    assert Runtime.of(name).version == version

@@ -1,0 +1,176 @@
+"""Runtimes: the one that a file is made for, and the oldest that runs it.
+
+A runtime refuses an operator of a version that it does not know. Some of what
+the versions do not tell is listed here too: types that an old kernel does not
+know, or gets wrong. LiteRT has version numbers of its own. It
+stands for the release of TensorFlow that has the same kernels.
+"""
+
+import dataclasses
+import re
+
+import numpy as np
+
+from tflite_export.errors import ConversionError
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.graph.versions import (
+    HYBRID,
+    INTEGERS,
+    has_several_scales,
+    weights_of,
+)
+from tflite_export.graph.weights import ALWAYS_PER_CHANNEL
+
+# Older ones lack the operator that unpacks weights, and were not tried.
+OLDEST, NEWEST = (2, 13), (2, 21)
+# int8 weights of dense layers with a scale per channel, of TRANSPOSE_CONV, and
+# INT4 weights.
+CHANNELS_OF_DENSE = (2, 17)
+# CONV_2D with several scales that are all equal: before, it returns zeros.
+EQUAL_SCALES = (2, 19)
+# From which release of LiteRT on it has the kernels of which TensorFlow.
+LITERT = {(1, 0): (2, 17), (1, 1): (2, 19), (2, 0): (2, 20), (2, 1): NEWEST}
+# The releases of TensorFlow that brought a version of an operator, if it is not
+# the oldest one.
+VERSIONS = {
+    "CAST": {6: 15, 7: 17},
+    "CONCATENATION": {4: 14},
+    "CONV_2D": {8: 15},
+    "DEQUANTIZE": {6: 18},
+    "DYNAMIC_UPDATE_SLICE": {2: 17, 3: 19, 4: 20},
+    "EMBEDDING_LOOKUP": {4: 18},
+    "FULLY_CONNECTED": {11: 15, 12: 17, 13: 18, 14: 21},
+    "GATHER": {7: 15},
+    "GATHER_ND": {5: 16},
+    "LOG": {2: 15},
+    "RANGE": {2: 14},
+    "RSQRT": {3: 15},
+    "SLICE": {6: 14},
+    "STRIDED_SLICE": {7: 14, 8: 14},
+    "TRANSPOSE": {7: 15},
+    "TRANSPOSE_CONV": {5: 15},
+}
+STABLEHLO = (2, 17)
+
+
+@dataclasses.dataclass(frozen=True)
+class Runtime:
+    """The oldest runtime that a file must run on.
+
+    Attributes:
+        name: The name that the user gave, or `None`.
+        version: The release of TensorFlow with the same kernels.
+        batch_size: The batch size that it needs, or `None` for any.
+    """
+
+    name: str | None = None
+    version: tuple = CHANNELS_OF_DENSE
+    batch_size: int | None = None
+
+    @classmethod
+    def of(cls, name: str | None) -> "Runtime":
+        """The runtime of a name such as `"tensorflow-2.13"` or `"browser"`."""
+        if name is None:
+            return cls()
+        if name == "browser":
+            return cls(name, NEWEST, batch_size=1)
+        pattern = r"(tensorflow|tflite-runtime|litert)-(\d+)\.(\d+)(\.\d+)*"
+        match = re.fullmatch(pattern, name) if isinstance(name, str) else None
+        if match is None:
+            raise ValueError(
+                "`runtime` must be None, 'browser', or a name with a version "
+                "such as 'tensorflow-2.13', 'tflite-runtime-2.14' or "
+                f"'litert-1.1'. Received: runtime={name!r}"
+            )
+        version = int(match[2]), int(match[3])
+        if match[1] == "litert":
+            known = [v for litert, v in LITERT.items() if litert <= version]
+            version = known[-1] if known else (0, 0)
+        if version < OLDEST:
+            raise ValueError(
+                "No format runs on runtimes older than TensorFlow 2.13 or "
+                f"LiteRT 1.0. Received: runtime={name!r}"
+            )
+        return cls(name, version)
+
+    @property
+    def has_channels_of_dense(self) -> bool:
+        """Whether dense layers and TRANSPOSE_CONV have all int8 kernels."""
+        return self.version >= CHANNELS_OF_DENSE
+
+
+DEFAULT_RUNTIME = Runtime()
+
+
+def needs(model: FlatModel) -> dict:
+    """What each operator of a model needs: a release of TensorFlow by name."""
+    found = {}
+    for subgraph in model.subgraphs:
+        for operator in subgraph.operators:
+            name = model.operator_name(operator)
+            version = max(
+                _by_version(name, model.operator_version(operator)),
+                _by_types(model, subgraph, operator),
+            )
+            found[name] = max(version, found.get(name, OLDEST))
+    return found
+
+
+def check_runtime(model: FlatModel, runtime: Runtime) -> None:
+    """Raises ConversionError if a model does not run on the user's runtime."""
+    if runtime.name is None:
+        return
+    missing = [
+        f"{name} ({describe_version(version)})"
+        for name, version in needs(model).items()
+        if version > runtime.version
+    ]
+    if missing:
+        raise ConversionError(
+            "The model needs operators that this runtime does not have, with "
+            f"the first that has them: {', '.join(missing)}. "
+            f"Received: runtime={runtime.name!r}"
+        )
+
+
+def describe_version(version: tuple) -> str:
+    """A release of TensorFlow, with the LiteRT that has the same kernels."""
+    litert = "1.0.1"
+    if version >= EQUAL_SCALES:
+        litert = "1.1.2" if version == EQUAL_SCALES else "2.1"
+    return f"TensorFlow {version[0]}.{version[1]} or LiteRT {litert}"
+
+
+def _by_version(name, version):
+    if name.startswith("STABLEHLO_"):
+        return STABLEHLO
+    known = VERSIONS.get(name, {})
+    if known and version > max(known):
+        return NEWEST
+    releases = [n for first, n in known.items() if first <= version]
+    return (2, max(releases)) if releases else OLDEST
+
+
+def _by_types(model, subgraph, operator):
+    """What the types of an operator's weights need."""
+    name = model.operator_name(operator)
+    types = {
+        model.type_name(subgraph.tensors[i])
+        for i in inputs_of(operator)
+        if i >= 0
+    }
+    if "INT2" in types:
+        return NEWEST
+    if "FLOAT32" not in types or not types.intersection(INTEGERS):
+        return OLDEST
+    if name == "TRANSPOSE_CONV" or "INT4" in types:
+        return CHANNELS_OF_DENSE
+    if name not in HYBRID:
+        return OLDEST
+    weights = weights_of(model, subgraph, operator)
+    if name == "FULLY_CONNECTED" and has_several_scales(weights):
+        return CHANNELS_OF_DENSE
+    if name not in ALWAYS_PER_CHANNEL and has_several_scales(weights):
+        scales = weights.quantization.scale
+        return EQUAL_SCALES if np.all(scales == scales[0]) else OLDEST
+    return OLDEST
