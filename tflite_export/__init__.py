@@ -6,7 +6,8 @@ without Flex operators. `export_tflite` writes a file and reports what is in it;
 `pack` packs the binary weights of a model that was not made with keras_lab;
 `run` runs a file. `shrink` makes a smaller container (`.tflz`) of a file, which
 `expand` undoes; the other functions read both. `tflite_export.command` is the
-command line. See `docs/export.md` and `docs/container.md`.
+command line. See `docs/export.md`, `docs/checks.md`
+and `docs/container.md`.
 """
 
 import importlib

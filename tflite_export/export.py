@@ -34,6 +34,7 @@ from tflite_export.runtimes import Runtime, check_runtime
 from tflite_export.streaming import with_states, with_zero_states
 from tflite_export.validate import (
     check_agreement,
+    check_states,
     default_tolerance,
     reference,
 )
@@ -107,6 +108,7 @@ def export_tflite(
     frozen = as_functional(keras_lab.freeze(model, strict=False))
     batch_size = fixed_batch_size(frozen, batch_size or runtime.batch_size)
     inputs, origin = validation_inputs(frozen, validation_data)
+    check_states(given, model, inputs, tolerance)
     compute_in_float32(frozen)
     expected = reference(model, frozen, inputs, origin, tolerance)
 

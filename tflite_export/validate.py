@@ -73,16 +73,58 @@ def reference(
             f"Model '{model.name}' itself has a NaN or an infinite number in "
             f"its outputs, for {origin} inputs."
         )
-    agreement = compare(outputs, predict(rebuilt, inputs), "Keras", origin)
-    if agreement.relative_error > max(tolerance or 0, FLOAT_TOLERANCE):
+    _check_rebuilt(model, outputs, predict(rebuilt, inputs), tolerance)
+    dtype = "float32" if changed else ""
+    return Reference(rebuilt, inputs, origin, outputs, dtype)
+
+
+def check_states(
+    model: keras.Model,
+    with_states: keras.Model,
+    inputs: dict,
+    tolerance: float | None,
+) -> None:
+    """Compares a model with what `streaming.with_states` made of it.
+
+    Raises ConversionError if the second one computes something else for states
+    of zero. The states of the given model are kept.
+    """
+    if with_states is model:
+        return
+    size = model.inputs[0].shape[0]
+    batch = {}
+    for name, tensor in zip(input_names(with_states), with_states.inputs):
+        batch[name] = np.zeros((size, *inputs[name].shape[1:]), tensor.dtype)
+    for name in input_names(as_functional(model)):
+        batch[name] = np.resize(inputs[name], batch[name].shape)
+    states = {
+        state: state.numpy()
+        for layer in keras_lab.walk(model).values()
+        if isinstance(layer, keras.layers.RNN) and layer.stateful
+        for state in keras.tree.flatten(layer.states)
+    }
+    try:
+        for state, value in states.items():
+            state.assign(np.zeros_like(value))
+        with computing_in_float32(model), computing_in_float32(with_states):
+            outputs = predict(as_functional(model), batch)
+            _check_rebuilt(
+                model, outputs, predict(with_states, batch), tolerance
+            )
+    finally:
+        for state, value in states.items():
+            state.assign(value)
+
+
+def _check_rebuilt(model, outputs, rebuilt_outputs, tolerance):
+    error = compare(outputs, rebuilt_outputs, "Keras", "").relative_error
+    if error > max(tolerance or 0, FLOAT_TOLERANCE):
         raise ConversionError(
             f"Model '{model.name}' computes something else when it is rebuilt "
             "from its layers: one of them has a state that is neither in its "
             f"config nor in its weights.{_own_layers(model)} Received: a "
-            f"relative difference of {agreement.relative_error:.3g}"
+            f"relative difference of {error:.3g}"
         )
-    dtype = "float32" if changed else ""
-    return Reference(rebuilt, inputs, origin, outputs, dtype)
 
 
 def _own_layers(model):

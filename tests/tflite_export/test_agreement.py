@@ -61,6 +61,26 @@ def test_a_state_that_is_not_in_the_config_is_an_error(tmp_path, format):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_stateful_model_is_compared_before_its_states_are_inputs(tmp_path):
+    annealed = Annealed(name="annealed")
+    model = keras.Sequential(
+        [
+            keras.Input((4, 6), batch_size=3),
+            keras_lab.BinaryLSTM(5, stateful=True),
+            annealed,
+        ]
+    )
+    model(np.ones((3, 4, 6), "f"))
+    states = [state.numpy() for state in model.layers[0].states]
+    export_tflite(model, tmp_path / "m.tflite", "packed_float")
+    annealed.temperature = 1.05
+    with pytest.raises(ConversionError, match="'annealed' is a layer"):
+        export_tflite(model, tmp_path / "m.tflite", "packed_float")
+    for state, value in zip(model.layers[0].states, states):
+        assert np.any(value)
+        np.testing.assert_array_equal(state, value)
+
+
 def test_the_difference_may_be_on_the_last_sample_only(tmp_path):
     """`relu(x) + annealed(x − 9)` differs where an input is large."""
 
