@@ -18,7 +18,6 @@ from tests.tflite_export.support import (
     tolerance,
 )
 from tflite_export import (
-    ValidationError,
     export_tflite,
     make_interpreter,
     run,
@@ -132,17 +131,6 @@ def test_one_hot_indices_stay_integers(tmp_path, rng, format):
         model, tmp_path / "m.tflite", format, validation_data=letters
     )
     assert report.agreement.max_error <= tolerance(format)
-
-
-def test_a_state_that_amplifies_errors_is_refused_in_int8_not_in_float(
-    tmp_path,
-):
-    # α·√units is 6.
-    model = randomize(net((40, 16), lstm(64))(), size=1)
-    path = tmp_path / "m.tflite"
-    with pytest.raises(ValidationError, match="format 'packed_float'"):
-        export_tflite(model, path)
-    export_tflite(model, path, "packed_float")
 
 
 def test_an_export_logs_nothing_and_leaves_the_model_as_it_was(

@@ -130,6 +130,8 @@ def test_a_small_packed_network_is_not_larger_than_with_exact_operators(
     packed = export_tflite(model, path, tolerance=1)
     exact = export_tflite(model, path, "packed_float", tolerance=1)
     assert packed.file_bytes <= exact.file_bytes
+    arithmetic = {(row.arithmetic, bool(row.note)) for row in packed.layers}
+    assert arithmetic <= {("int8", False), ("float32", True)}
     assert inspect(path).format == "packed_float" and packed.format == "packed"
 
 
