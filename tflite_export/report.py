@@ -236,8 +236,15 @@ def _binary_rows(model, metadata):
             bits=8 * size / count,
             bytes=size,
             alpha=_range(alphas[entry["path"]]),
-            note=entry["note"],
+            note=entry["note"] or _implied_note(metadata, entry),
         )
+
+
+def _implied_note(metadata, entry):
+    """A note that a small file has no room for."""
+    if metadata["format"] == "packed" and entry["arithmetic"] == "float32":
+        return "which takes fewer bytes in so small a network"
+    return ""
 
 
 def _other_rows(model, described, by_value):

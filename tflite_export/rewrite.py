@@ -20,8 +20,6 @@ from tflite_export.transformations.store_other_weights import (
     store_other_weights,
 )
 
-# The note on a weight that could be computed with in int8.
-TAKES_FEWER_BYTES = "which takes fewer bytes in so small a network"
 # About how many bytes more the operators of one such convolution take.
 WINOGRAD_BYTES = 1000
 # With so many weights, or in so large a file, they do not matter.
@@ -139,8 +137,6 @@ def _rewrite(
         sites = plan(model, constants, format, *options)
     not_packed = kernels_not_found(constants, kernels)
     for site in sites:
-        if name != format:
-            site.note = site.note or TAKES_FEWER_BYTES
         for step in site.steps:
             step.apply(site)
         if site.storage == Storage.FLOAT32:
