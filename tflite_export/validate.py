@@ -97,14 +97,14 @@ def check_states(
         batch[name] = np.zeros((size, *inputs[name].shape[1:]), tensor.dtype)
     for name in input_names(as_functional(model)):
         batch[name] = np.resize(inputs[name], batch[name].shape)
-    states = {
-        state: state.numpy()
+    states = [
+        (state, state.numpy())
         for layer in keras_lab.walk(model).values()
         if isinstance(layer, keras.layers.RNN) and layer.stateful
         for state in keras.tree.flatten(layer.states)
-    }
+    ]
     try:
-        for state, value in states.items():
+        for state, value in states:
             state.assign(np.zeros_like(value))
         with computing_in_float32(model), computing_in_float32(with_states):
             outputs = predict(as_functional(model), batch)
@@ -112,7 +112,7 @@ def check_states(
                 model, outputs, predict(with_states, batch), tolerance
             )
     finally:
-        for state, value in states.items():
+        for state, value in states:
             state.assign(value)
 
 

@@ -1,5 +1,7 @@
 """The file is compared with the given model, and what that means."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -48,7 +50,9 @@ class Annealed(layers.Layer):
         return keras.ops.tanh(self.temperature * x)
 
 
-@pytest.mark.parametrize("format", ["float", "packed"])
+@pytest.mark.parametrize(
+    "format", ["packed", pytest.param("float", marks=pytest.mark.slow)]
+)
 def test_a_state_that_is_not_in_the_config_is_an_error(tmp_path, format):
     """A difference of a few percent is not taken for rounding."""
     layer = Annealed(name="annealed")
@@ -100,7 +104,10 @@ def test_the_difference_may_be_on_the_last_sample_only(tmp_path):
         export_tflite(model, tmp_path / "m.tflite", validation_data=x)
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize(
+    "policy",
+    ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)],
+)
 def test_mixed_precision_is_compared_in_float32(tmp_path, rng, policy):
     path = tmp_path / "m.tflite"
     options = {"dtype": policy}
@@ -119,6 +126,7 @@ def test_mixed_precision_is_compared_in_float32(tmp_path, rng, policy):
     assert 1e-4 < error < 0.05
 
 
+REPRESENTATIVES = [("dense", "packed"), ("conv", "packed_float")]
 UNTRAINED = {
     "dense": net(
         (64,),
@@ -133,8 +141,15 @@ UNTRAINED = {
 }
 
 
-@pytest.mark.parametrize("case", UNTRAINED)
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    ("case", "format"),
+    [
+        pytest.param(
+            *cell, marks=() if cell in REPRESENTATIVES else pytest.mark.slow
+        )
+        for cell in itertools.product(UNTRAINED, FORMATS)
+    ],
+)
 def test_ties_before_a_sign_are_counted_and_not_errors(tmp_path, case, format):
     """A sum of ±α that is zero up to rounding has no sign of its own."""
     keras.utils.set_random_seed(0)

@@ -28,7 +28,9 @@ def a_bad_layer_among_good_ones():
     return randomize(keras.Model(x, y), 1)
 
 
-@pytest.mark.parametrize("format", ["packed", "fast"])
+@pytest.mark.parametrize(
+    "format", ["packed", pytest.param("fast", marks=pytest.mark.slow)]
+)
 def test_only_the_layer_that_loses_precision_is_in_float(
     tmp_path, capsys, format
 ):

@@ -2,15 +2,13 @@
 
 import json
 
-import keras
 import numpy as np
 import pytest
 
 import tflite_export
-from tests.tflite_export.models import CASES
-from tests.tflite_export.support import Exported, exported, sign_bits
+from tests.tflite_export.support import exported, sign_bits
 from tflite_export import InvalidModelError
-from tflite_export.flatbuffer.model import FlatModel
+from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.metadata import METADATA_NAME
 
 READERS = [
@@ -112,7 +110,7 @@ def a_flipped_sign(model):
 
 def another_alpha(model):
     tensors = model.subgraphs[0].tensors
-    (alpha,) = (t for t in tensors if t.name == b"binary_dense/kernel/alpha")
+    (alpha,) = (t for t in tensors if name_of(t).endswith("/kernel/alpha"))
     alpha.buffer = model.add_buffer(2 * model.constant(alpha))
 
 
@@ -121,13 +119,12 @@ def another_alpha(model):
     [
         (negative_sign_bits, "INT16"),
         (a_tensor_of_impossible_size, "than any memory"),
-        (a_flipped_sign, "signs or α of 'binary_dense/kernel' have changed"),
-        (another_alpha, "signs or α of 'binary_dense/kernel' have changed"),
+        (a_flipped_sign, "signs or α of '.*/kernel' have changed"),
+        (another_alpha, "signs or α of '.*/kernel' have changed"),
     ],
 )
 def test_a_forged_tensor_is_refused(damage, match):
-    keras.utils.clear_session()
-    model = FlatModel(Exported(CASES["dense"]()).content("packed"))
+    model = FlatModel(exported("dense").content("packed"))
     damage(model)
     for reader in (tflite_export.inspect, tflite_export.read_packed):
         with pytest.raises(InvalidModelError, match=match):
