@@ -9,6 +9,8 @@ are read from the folder `KERAS_LAB_DATA`, or downloaded.
 """
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import sys
@@ -109,7 +111,8 @@ def write(network, quantizer, path, x):
         fixed = build_network(quantizer, batch_size=1)
         fixed.set_weights(network.get_weights())
         converter = tf.lite.TFLiteConverter.from_keras_model(fixed)
-        path.write_bytes(converter.convert())
+        with contextlib.redirect_stdout(io.StringIO()):
+            path.write_bytes(converter.convert())
 
 
 def main(argv=None):

@@ -85,19 +85,20 @@ def main(argv=None):
     parser.add_argument("--build", action="store_true", help="do not serve")
     arguments = parser.parse_args(argv)
     try:
-        build()
-        train()
-        if arguments.build:
-            return 0
+        # A port that is taken is an error before the training.
         with server(arguments.port) as running:
-            host, port = running.server_address
-            print(f"Open http://{host}:{port} (Ctrl+C ends)", flush=True)
-            running.serve_forever()
+            build()
+            train()
+            if not arguments.build:
+                host, port = running.server_address
+                print(f"Open http://{host}:{port} (Ctrl+C ends)", flush=True)
+                running.serve_forever()
     except KeyboardInterrupt:
-        return 0
+        print()
     except (OSError, OverflowError, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    return 0
 
 
 if __name__ == "__main__":

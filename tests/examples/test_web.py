@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import threading
+import urllib.request
 
 import numpy as np
 import pytest
@@ -206,13 +207,21 @@ def test_a_damaged_file_is_an_error_on_the_page(site, browser):
     page.close()
 
 
-def test_only_this_machine_reaches_the_server(tmp_path):
+def test_only_this_machine_reaches_the_server_and_timers_are_precise(tmp_path):
+    (tmp_path / "app.js").write_text("1")
     with serve.server(0, tmp_path) as server:
         assert server.server_address[0] == "127.0.0.1"
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/app.js"
+        with urllib.request.urlopen(address, timeout=10) as response:
+            headers = response.headers
+    assert headers["Content-Type"] == "text/javascript"
+    assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert headers["Cross-Origin-Embedder-Policy"] == "require-corp"
 
 
 def test_a_missing_npm_is_named(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(serve, "PACKAGES", tmp_path / "absent")
     monkeypatch.setattr(serve.shutil, "which", lambda name: None)
-    assert serve.main([]) == 1
+    assert serve.main(["--port", "0"]) == 1
     assert "npm must be installed" in capsys.readouterr().err
