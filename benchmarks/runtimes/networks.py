@@ -11,7 +11,13 @@ from pathlib import Path
 from benchmarks.networks import SEED
 from benchmarks.worker import ROOT
 
-FORMATS = ("float", "packed_float", "packed", "fast")
+# The options of each export.
+FORMATS = {
+    "float": {"format": "float"},
+    "packed_float": {"format": "packed_float"},
+    "packed": {"format": "packed"},
+    "fast": {"format": "fast"},
+}
 NETWORKS = (
     *("dense", "conv", "conv_bn", "depthwise", "transpose", "sign", "lstm"),
 )
@@ -61,14 +67,13 @@ def write(folder, name) -> None:
             layer.set_weights([rng.uniform(*r, shape) for r in ranges])
     x = rng.normal(size=(SAMPLES, *model.input_shape[1:])).astype("float32")
     np.savez(Path(folder) / f"{name}.npz", x=x, y=model.predict(x, verbose=0))
-    for format in FORMATS:
+    for format, options in FORMATS.items():
         for batch in BATCHES:
             path = model_path(folder, name, format, batch)
             if not path.exists():
                 size = 1 if batch == "1" else None
-                export_tflite(
-                    model, path, format, batch_size=size, validation_data=x
-                )
+                options = {**options, "batch_size": size}
+                export_tflite(model, path, validation_data=x, **options)
 
 
 def build(name):

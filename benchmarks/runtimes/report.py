@@ -29,7 +29,8 @@ WRONG = "wrong"
 def outcome(row) -> str | None:
     """Returns `None` if a file works, `WRONG`, or the error in three words."""
     if "error" in row:
-        right = row["finite"] and row["error"] <= TOLERANCES[row["format"]]
+        tolerance = TOLERANCES[FORMATS[row["format"]]["format"]]
+        right = row["finite"] and row["error"] <= tolerance
         return None if right else WRONG
     for pattern, words in REASONS:
         if found := re.search(pattern, row["detail"]):
@@ -78,8 +79,14 @@ def table(content) -> str:
             for format in FORMATS
         ]
         lines.append([name, *cells])
-    heads = ["runtime", *(f"`{format}`" for format in FORMATS)]
-    return tables.table(heads, lines)
+    return tables.table(["runtime", *map(title, FORMATS)], lines)
+
+
+def title(name) -> str:
+    """Returns the title of a column: the format, and its other options."""
+    first, *others = FORMATS[name].items()
+    texts = [f'`"{first[1]}"`', *(f'`{k}="{v}"`' for k, v in others)]
+    return ", ".join(texts)
 
 
 def insert(text: str, content) -> str:
