@@ -42,17 +42,17 @@ CPU revision\t: 4
 """
 
 
-def install(folder: Path, requirements, cpu: str) -> Path:
+def install(site: Path, requirements, cpu: str) -> Path:
     """Returns a command that is Python on an emulated CPU.
 
+    `site` is the folder of the wheels; Debian's packages are in one beside it.
     Raises `Cannot` if something is missing.
     """
     qemu = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
     if qemu is None:
         raise Cannot("qemu not installed", "apt install qemu-user")
-    root = folder / "arm64"
+    root = site.with_name("arm64")
     _complete(root, _unpack_debian, root)
-    site = folder / f"arm64 {' '.join(requirements)}".replace(" ", "_")
     _complete(site, _unpack_wheels, site, requirements)
 
     part, features = CPUS[cpu]

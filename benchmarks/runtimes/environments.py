@@ -20,7 +20,7 @@ BROWSER = "@litertjs/core"
 # The last release of each minor version.
 LITERT = (
     *("2.3.0", "2.2.0", "2.1.6", "2.0.3"),
-    *("1.4.0", "1.3.0", "1.2.0", "1.1.2", "1.0.1"),
+    *("1.4.0", "1.3.0", "1.2.0", "1.1.2"),
 )
 TENSORFLOW = (
     *("2.21.0", "2.20.0", "2.19.1", "2.18.1", "2.17.1", "2.16.2"),
@@ -79,10 +79,8 @@ class Runtime:
 
 OLD_NUMPY = ("numpy<2",)
 RUNTIMES = (
-    *(
-        Runtime("ai-edge-litert", v, more=OLD_NUMPY if v < "1.1" else ())
-        for v in LITERT
-    ),
+    *(Runtime("ai-edge-litert", version) for version in LITERT),
+    Runtime("ai-edge-litert", "1.0.1", more=OLD_NUMPY),
     *(Runtime("tensorflow-cpu", version) for version in TENSORFLOW),
     Runtime("tflite-runtime", "2.14.0", more=OLD_NUMPY),
     *(
@@ -97,7 +95,8 @@ RUNTIMES = (
 def place(runtime: Runtime) -> Path:
     """Returns the folder of a runtime's environment."""
     folder = Path(os.environ.get("KERAS_LAB_RUNTIMES", FOLDER)).expanduser()
-    return folder.resolve() / runtime.requirements[0].replace("/", "_")
+    name = runtime.requirements[0].replace("/", "_")
+    return folder.resolve() / (f"{name}-aarch64" if runtime.cpu else name)
 
 
 def start(runtime: Runtime) -> Worker:
@@ -112,7 +111,7 @@ def start(runtime: Runtime) -> Worker:
         variables["LITERT_JS"] = str(_install_npm(folder, runtime))
         module = "browser"
     elif runtime.cpu:
-        python = arm.install(folder.parent, runtime.requirements, runtime.cpu)
+        python = arm.install(folder, runtime.requirements, runtime.cpu)
     else:
         python = create(folder, runtime.requirements)
     worker = Worker(f"benchmarks.runtimes.{module}", python, variables)
