@@ -5,11 +5,15 @@ It has to be computed again whenever an optimizer has changed w. Every Keras
 optimizer calls a variable's constraint at that moment, so the latent weight has
 one, `RefreshScale`, that works with any optimizer. `LABAdam` also knows the
 curvature, so it computes α itself.
+
+Something else may change w, and then α is out of date. So α comes with a
+snapshot: some entries of the w for which it was computed.
 """
 
 import contextlib
 import contextvars
 import itertools
+import math
 import warnings
 import weakref
 
@@ -17,11 +21,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_lab import _tensorflow as backend
+from keras_lab._backend import backend
 from keras_lab.ops import Elementwise, align_scale, binarize, bwn_scale
 
 __all__ = [
     "BinaryWeight",
+    "Scale",
     "full_precision",
     "keras_variables",
     "refreshed_by_optimizer",
@@ -32,6 +37,9 @@ __all__ = [
 
 _refreshed_by_optimizer = contextvars.ContextVar("refreshed", default=False)
 _full_precision = contextvars.ContextVar("full_precision", default=frozenset())
+# The entries of w in a snapshot. If the others change and these do not, α is
+# almost right.
+SNAPSHOT_SIZE = 1024
 
 
 class BinaryWeight:
@@ -58,15 +66,29 @@ class BinaryWeight:
         self.quantizer = quantizer
         self.shape = tuple(shape)
         self.keep = tuple(keep)
-        self.alpha = Scale(
-            initializer=lambda shape, dtype: self._compute_scale(latent, None),
-            shape=tuple(self.shape[axis] for axis in self.keep),
-            dtype=latent.dtype,
-            trainable=False,
-            autocast=False,
-            aggregation="only_first_replica",
-            name=name,
-        )
+        self._trained_by = lambda: None
+        # A layer may be built inside a function that is being compiled.
+        with backend.init_scope():
+            self.alpha = Scale(
+                initializer=lambda shape, dtype: self._compute_scale(
+                    latent, None
+                ),
+                shape=tuple(self.shape[axis] for axis in self.keep),
+                dtype=latent.dtype,
+                trainable=backend.SCALE_IS_TRAINABLE,
+                autocast=False,
+                aggregation="only_first_replica",
+                name=name,
+            )
+            self._snapshot = keras.Variable(
+                initializer=lambda shape, dtype: self._make_snapshot(latent),
+                shape=self._snapshot_shape(),
+                dtype=latent.dtype,
+                trainable=False,
+                autocast=False,
+                aggregation="only_first_replica",
+                name=f"{name}_snapshot",
+            )
         self.alpha.weight = self
         self._serial_number = next(BinaryWeight._serial_numbers)
         latent.constraint = RefreshScale(self, latent.constraint)
@@ -92,6 +114,16 @@ class BinaryWeight:
         binary = binarize(ops.reshape(w, self.shape), alpha)
         return ops.reshape(binary, self.latent.shape)
 
+    @property
+    def optimizer(self):
+        """The `LABAdam` that trains the latent weight, or `None`."""
+        return self._trained_by()
+
+    @optimizer.setter
+    def optimizer(self, optimizer):
+        # Not kept alive: its moments are twice as large as the weight.
+        self._trained_by = weakref.ref(optimizer)
+
     def refresh(self, curvature=None):
         """Computes α again from the present latent weight.
 
@@ -100,35 +132,85 @@ class BinaryWeight:
                 the shape of the latent weight: a tensor or an `Elementwise`.
                 `None` if it is not known.
         """
-        self.alpha.assign_unchecked(self._compute_scale(self.latent, curvature))
+        self.assign_scale(
+            self._compute_scale(self.latent, curvature), self.latent
+        )
 
     def refresh_without_curvature(self, w):
         """As `refresh`, for a w that an optimizer is about to assign."""
         if self.quantizer.needs_curvature:
             self._warn_once()
+        self._trained_by = lambda: None
         # A NaN has no sign. If the scale does not depend on the weights, a NaN
         # among them would go unnoticed. For the other scales this is the same
         # sum, computed once.
         nan_or_zero = 0 * bwn_scale(self._view(w), self.keep)
         scale = self._compute_scale(w, None)
-        scale = scale + ops.cast(nan_or_zero, scale.dtype)
+        self.assign_scale(scale + ops.cast(nan_or_zero, scale.dtype), w)
+
+    def assign_scale(self, scale, w):
+        """Sets α, and remembers that it belongs to the latent weight w."""
         self.alpha.assign_unchecked(scale)
+        self.take_snapshot(w)
+
+    def take_snapshot(self, w):
+        snapshot = self._make_snapshot(w)
+        if backend.keeps_assignments(snapshot):
+            self._snapshot.assign(snapshot)
+
+    def current_scale(self):
+        """The α of the present latent weight, to be saved.
+
+        It is computed again if α is out of date, for example after Keras'
+        callback `SwapEMAWeights` has exchanged the latent weight.
+        """
+        if not self.is_stale():
+            return self.alpha
+        optimizer, curvature = self.optimizer, None
+        if optimizer is not None:
+            curvature = optimizer.curvature(self.latent, learning_rate=1.0)
+        elif self.quantizer.needs_curvature:
+            warnings.warn(
+                f"The scale of '{self.latent.path}' is out of date. mean|w| is "
+                "saved instead.",
+                stacklevel=2,
+            )
+        return self._compute_scale(self.latent, curvature)
 
     def check_alpha(self):
-        """Raises ValueError if α cannot be the scale of the latent weight.
+        """Raises ValueError if α is not the scale of the latent weight.
 
         The α of BWN and BinaryConnect must equal their formulas. LAB's is a
         mean of |w| weighted by a curvature that only the optimizer knew, so it
-        must lie between the least and the greatest |w|. α gets out of date if
-        something other than an optimizer changes the latent weight.
+        must lie between the least and the greatest |w|, and w must not have
+        changed since α was computed or loaded. α gets out of date if something
+        other than a Keras optimizer changes the latent weight.
         """
-        if not self._alpha_fits():
+        if not self._alpha_fits() or self.is_stale():
             raise ValueError(
                 f"The scale of '{self.latent.path}' is out of date: the latent "
                 "weight has changed since it was computed. Call "
                 "`keras_lab.refresh(model)`. Received: "
                 f"alpha={_to_numpy(self.alpha)}"
             )
+
+    def is_stale(self):
+        """Whether w has changed since α was set."""
+        if not self.quantizer.needs_curvature:
+            return not self._alpha_fits()
+        seen, now = map(
+            _to_numpy, (self._snapshot, self._make_snapshot(self.latent))
+        )
+        if not np.all(np.isfinite(now)):
+            return False  # There is no right scale for such a weight.
+        # A compiled step may round the snapshot differently.
+        near = np.abs(now - seen) <= self._tolerance() * (
+            np.abs(now) + np.max(_to_numpy(self.alpha), initial=0)
+        )
+        entries = self._snapshot_shape()[0] - math.prod(self.alpha.shape)
+        # An α that is another one was set together with w, for example by
+        # `tf.train.Checkpoint`.
+        return bool(np.all(near[entries:]) and not np.all(near[:entries]))
 
     def repair(self):
         """Computes α again if it cannot be the scale of the latent weight.
@@ -137,7 +219,7 @@ class BinaryWeight:
         another quantizer. An α that differs only by rounding stays as it is, so
         that a training resumed from a file is exact to the bit.
         """
-        if self._alpha_fits() and not self._alpha_is_binary_connects():
+        if self._alpha_fits() and not self.alpha_is_binary_connects():
             return
         if self.quantizer.needs_curvature:
             warnings.warn(
@@ -160,7 +242,19 @@ class BinaryWeight:
             & (alpha <= most * (1 + tolerance))
         )
 
-    def _alpha_is_binary_connects(self):
+    def _snapshot_step(self):
+        return math.ceil(math.prod(self.shape) / SNAPSHOT_SIZE)
+
+    def _snapshot_shape(self):
+        entries = math.ceil(math.prod(self.shape) / self._snapshot_step())
+        return (entries + math.prod(self.alpha.shape),)
+
+    def _make_snapshot(self, w):
+        w = ops.reshape(w, (-1,))[:: self._snapshot_step()]
+        return ops.concatenate([w, ops.reshape(self.alpha, (-1,))])
+
+    def alpha_is_binary_connects(self):
+        """Whether α is 1 in a LAB weight whose mean|w| is less."""
         # It lies within LAB's bounds if a weight is 1, as clipped weights are.
         if not self.quantizer.needs_curvature or np.any(
             _to_numpy(self.alpha) != 1
@@ -203,18 +297,35 @@ class BinaryWeight:
 class Scale(keras.Variable):
     """The variable of α.
 
-    `model.set_weights` assigns one variable after the other, the latent weight
-    before its α. If α is a function of the latent weight, an assigned value
-    that is another one is corrected here.
+    `model.set_weights` and Keras' training on JAX assign one variable after the
+    other, the latent weight before its α. An assigned value that cannot be the
+    scale of the latent weight is corrected here.
     """
 
     weight = None
 
+    @property
+    def trainable(self):
+        # With its latent weight, also if the user has frozen only that.
+        latent = True if self.weight is None else self.weight.latent.trainable
+        return super().trainable and latent
+
+    @trainable.setter
+    def trainable(self, value):
+        keras.Variable.trainable.fset(self, value)
+
     def assign(self, value):
-        value = self.assign_unchecked(value)
-        if self.weight is None or self.weight.quantizer.needs_curvature:
+        if backend.SCALE_IS_TRAINABLE and not backend.is_concrete(value):
+            # The step of an optimizer, for example a weight decay.
             return value
-        if backend.executing_eagerly():
+        value = self.assign_unchecked(value)
+        if self.weight is None or not backend.is_concrete(value):
+            return value
+        if not self.weight.quantizer.needs_curvature:
+            self.weight.repair()
+            return value
+        self.weight.take_snapshot(self.weight.latent)
+        if self.weight.alpha_is_binary_connects():
             self.weight.repair()
         return value
 
@@ -292,4 +403,4 @@ def repair_scales(variables):
 
 
 def _to_numpy(x):
-    return ops.convert_to_numpy(ops.cast(x, "float64"))
+    return ops.convert_to_numpy(x).astype("float64")
