@@ -15,6 +15,7 @@ from tflite_export.inputs import (
     check_numbers,
     validation_inputs,
 )
+from tflite_export.other_backend import export_in_process, is_other_backend
 from tflite_export.prepare import (
     as_functional,
     compute_in_float32,
@@ -72,6 +73,13 @@ def export_tflite(
     format = Format(format)
     check_model(model)
     check_numbers(batch_size, tolerance)
+    if is_other_backend():
+        options = {
+            "batch_size": batch_size,
+            "validation_data": validation_data,
+            "tolerance": tolerance,
+        }
+        return export_in_process(model, path, str(format), options)
 
     # Prepare the model, and compute what the file must compute.
     frozen = as_functional(keras_lab.freeze(model, strict=False))
