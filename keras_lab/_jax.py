@@ -15,7 +15,6 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
-    "keeps_assignments",
 ]
 
 # The training step is a pure function. What an optimizer assigns is kept only
@@ -62,10 +61,6 @@ def gradients(function, variables):
 def is_concrete(x) -> bool:
     """Whether x has a value, instead of being traced."""
     return not isinstance(x, jax.core.Tracer)
-
-
-# A variable that belongs to no model must not get a tracer.
-keeps_assignments = is_concrete
 
 
 def keep_memory():

@@ -19,7 +19,6 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
-    "keeps_assignments",
 ]
 
 # An optimizer can assign α inside a compiled step.
@@ -83,11 +82,6 @@ def gradients(function, variables):
 def is_concrete(x) -> bool:
     """Whether operations run now, instead of being traced."""
     return tf.executing_eagerly()
-
-
-def keeps_assignments(x) -> bool:
-    """Whether a variable that belongs to no model can be assigned x."""
-    return True
 
 
 def keep_memory():

@@ -18,7 +18,6 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
-    "keeps_assignments",
 ]
 
 # An optimizer can assign α in a training step.
@@ -66,9 +65,6 @@ def gradients(function, variables):
 def is_concrete(x) -> bool:
     """Whether x has a value, instead of being traced."""
     return getattr(getattr(x, "device", None), "type", "cpu") != "meta"
-
-
-keeps_assignments = is_concrete
 
 
 def keep_memory():

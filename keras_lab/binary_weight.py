@@ -6,8 +6,9 @@ optimizer calls a variable's constraint at that moment, so the latent weight has
 one, `RefreshScale`, that works with any optimizer. `LABAdam` also knows the
 curvature, so it computes α itself.
 
-Something else may change w, and then α is out of date. So α comes with a
-snapshot: some entries of the w for which it was computed.
+Something else may change w, and then α is out of date. `check_alpha` finds out:
+it knows the optimizer that trains w, and which w belongs to an α that was
+loaded.
 """
 
 import contextlib
@@ -37,9 +38,9 @@ __all__ = [
 
 _refreshed_by_optimizer = contextvars.ContextVar("refreshed", default=False)
 _full_precision = contextvars.ContextVar("full_precision", default=frozenset())
-# The entries of w in a snapshot. If the others change and these do not, α is
-# almost right.
-SNAPSHOT_SIZE = 1024
+# The entries of w that are remembered with a loaded α. If others change and
+# these do not, α is almost right.
+REMEMBERED = 1024
 
 
 class BinaryWeight:
@@ -67,6 +68,7 @@ class BinaryWeight:
         self.shape = tuple(shape)
         self.keep = tuple(keep)
         self._trained_by = lambda: None
+        self._loaded = None
         # A layer may be built inside a function that is being compiled.
         with backend.init_scope():
             self.alpha = Scale(
@@ -80,15 +82,8 @@ class BinaryWeight:
                 aggregation="only_first_replica",
                 name=name,
             )
-            self._snapshot = keras.Variable(
-                initializer=lambda shape, dtype: self._make_snapshot(latent),
-                shape=self._snapshot_shape(),
-                dtype=latent.dtype,
-                trainable=False,
-                autocast=False,
-                aggregation="only_first_replica",
-                name=f"{name}_snapshot",
-            )
+            if backend.is_concrete(self.alpha.value):
+                self.remember()
         self.alpha.weight = self
         self._serial_number = next(BinaryWeight._serial_numbers)
         latent.constraint = RefreshScale(self, latent.constraint)
@@ -116,8 +111,11 @@ class BinaryWeight:
 
     @property
     def optimizer(self):
-        """The `LABAdam` that trains the latent weight, or `None`."""
-        return self._trained_by()
+        """The `LABAdam` that has trained the latent weight, or `None`."""
+        optimizer = self._trained_by()
+        if optimizer is None or not ops.convert_to_numpy(optimizer.iterations):
+            return None
+        return optimizer
 
     @optimizer.setter
     def optimizer(self, optimizer):
@@ -132,9 +130,7 @@ class BinaryWeight:
                 the shape of the latent weight: a tensor or an `Elementwise`.
                 `None` if it is not known.
         """
-        self.assign_scale(
-            self._compute_scale(self.latent, curvature), self.latent
-        )
+        self.alpha.assign_unchecked(self._compute_scale(self.latent, curvature))
 
     def refresh_without_curvature(self, w):
         """As `refresh`, for a w that an optimizer is about to assign."""
@@ -146,17 +142,12 @@ class BinaryWeight:
         # sum, computed once.
         nan_or_zero = 0 * bwn_scale(self._view(w), self.keep)
         scale = self._compute_scale(w, None)
-        self.assign_scale(scale + ops.cast(nan_or_zero, scale.dtype), w)
-
-    def assign_scale(self, scale, w):
-        """Sets α, and remembers that it belongs to the latent weight w."""
+        scale = scale + ops.cast(nan_or_zero, scale.dtype)
         self.alpha.assign_unchecked(scale)
-        self.take_snapshot(w)
 
-    def take_snapshot(self, w):
-        snapshot = self._make_snapshot(w)
-        if backend.keeps_assignments(snapshot):
-            self._snapshot.assign(snapshot)
+    def remember(self):
+        """Remembers that α belongs to the present latent weight."""
+        self._loaded = self._entries(), _to_numpy(self.alpha)
 
     def current_scale(self):
         """The α of the present latent weight, to be saved.
@@ -166,25 +157,22 @@ class BinaryWeight:
         """
         if not self.is_stale():
             return self.alpha
-        optimizer, curvature = self.optimizer, None
-        if optimizer is not None:
-            curvature = optimizer.curvature(self.latent, learning_rate=1.0)
-        elif self.quantizer.needs_curvature:
+        if self.optimizer is None and self.quantizer.needs_curvature:
             warnings.warn(
                 f"The scale of '{self.latent.path}' is out of date. mean|w| is "
                 "saved instead.",
                 stacklevel=2,
             )
-        return self._compute_scale(self.latent, curvature)
+        return self._expected_scale()
 
     def check_alpha(self):
         """Raises ValueError if α is not the scale of the latent weight.
 
-        The α of BWN and BinaryConnect must equal their formulas. LAB's is a
-        mean of |w| weighted by a curvature that only the optimizer knew, so it
-        must lie between the least and the greatest |w|, and w must not have
-        changed since α was computed or loaded. α gets out of date if something
-        other than a Keras optimizer changes the latent weight.
+        The α of BWN and BinaryConnect must equal their formulas. LAB's must lie
+        between the least and the greatest |w|. It must be the α that the
+        optimizer's curvature gives, or mean|w|, or have been loaded with w. α
+        gets out of date if something other than a Keras optimizer changes the
+        latent weight.
         """
         if not self._alpha_fits() or self.is_stale():
             raise ValueError(
@@ -195,22 +183,42 @@ class BinaryWeight:
             )
 
     def is_stale(self):
-        """Whether w has changed since α was set."""
+        """Whether w has changed since α was computed or loaded.
+
+        `False` if it cannot be known: LAB's α comes from a curvature, and the
+        optimizer may no longer exist.
+        """
         if not self.quantizer.needs_curvature:
             return not self._alpha_fits()
-        seen, now = map(
-            _to_numpy, (self._snapshot, self._make_snapshot(self.latent))
-        )
-        if not np.all(np.isfinite(now)):
+        alpha, tolerance = _to_numpy(self.alpha), 10 * self._tolerance()
+        entries = self._entries()
+        if not np.all(np.isfinite(entries)):
             return False  # There is no right scale for such a weight.
-        # A compiled step may round the snapshot differently.
-        near = np.abs(now - seen) <= self._tolerance() * (
-            np.abs(now) + np.max(_to_numpy(self.alpha), initial=0)
+        same_alpha = False
+        if self._loaded is not None:
+            loaded_entries, loaded_alpha = self._loaded
+            same_alpha = np.allclose(alpha, loaded_alpha, tolerance, 0)
+            if same_alpha and np.array_equal(entries, loaded_entries):
+                return False
+        if self.optimizer is None and not same_alpha:
+            return False
+        scales = self._expected_scale(), self._compute_scale(self.latent, None)
+        return not any(
+            np.allclose(alpha, _to_numpy(scale), tolerance, 0)
+            for scale in scales
         )
-        entries = self._snapshot_shape()[0] - math.prod(self.alpha.shape)
-        # An α that is another one was set together with w, for example by
-        # `tf.train.Checkpoint`.
-        return bool(np.all(near[entries:]) and not np.all(near[:entries]))
+
+    def _expected_scale(self):
+        curvature = None
+        if self.optimizer is not None:
+            curvature = self.optimizer.curvature(
+                self.latent, learning_rate=1.0
+            )
+        return self._compute_scale(self.latent, curvature)
+
+    def _entries(self):
+        step = math.ceil(math.prod(self.shape) / REMEMBERED)
+        return _to_numpy(ops.reshape(self.latent, (-1,))[::step])
 
     def repair(self):
         """Computes α again if it cannot be the scale of the latent weight.
@@ -241,17 +249,6 @@ class BinaryWeight:
             (alpha >= least * (1 - tolerance))
             & (alpha <= most * (1 + tolerance))
         )
-
-    def _snapshot_step(self):
-        return math.ceil(math.prod(self.shape) / SNAPSHOT_SIZE)
-
-    def _snapshot_shape(self):
-        entries = math.ceil(math.prod(self.shape) / self._snapshot_step())
-        return (entries + math.prod(self.alpha.shape),)
-
-    def _make_snapshot(self, w):
-        w = ops.reshape(w, (-1,))[:: self._snapshot_step()]
-        return ops.concatenate([w, ops.reshape(self.alpha, (-1,))])
 
     def alpha_is_binary_connects(self):
         """Whether α is 1 in a LAB weight whose mean|w| is less."""
@@ -324,7 +321,7 @@ class Scale(keras.Variable):
         if not self.weight.quantizer.needs_curvature:
             self.weight.repair()
             return value
-        self.weight.take_snapshot(self.weight.latent)
+        self.weight.remember()
         if self.weight.alpha_is_binary_connects():
             self.weight.repair()
         return value

@@ -294,10 +294,11 @@ def refresh(model: keras.Layer) -> None:
             f"Received: model={model!r} of type {type(model).__name__}"
         )
     for weight in weights_of(model.weights):
-        if weight.optimizer is not None:
-            weight.optimizer.refresh(weight)
-        else:
+        optimizer = weight.optimizer
+        if optimizer is None:
             weight.refresh()
+        else:
+            optimizer.refresh(weight)
 
 
 def _without_scales(variables):
