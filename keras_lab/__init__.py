@@ -12,8 +12,8 @@ import sys as _sys
 from keras_lab._version import __version__ as __version__
 
 # `keras.models.load_model` needs the classes to be registered, so the public
-# names are loaded now, and Keras with them. Only the command line, which imports
-# `keras_lab_command` first, loads them when they are first used.
+# names are loaded now, and Keras with them. Only the command line, which
+# imports `keras_lab_command` first, loads them when they are first used.
 if "keras_lab_command" not in _sys.modules:
     from keras_lab._api import *  # noqa: F403
 

@@ -15,6 +15,7 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
+    "sync",
 ]
 
 # The training step is a pure function. What an optimizer assigns is kept only
@@ -65,6 +66,11 @@ def is_concrete(x) -> bool:
 
 def keep_memory():
     """Has no effect: the setting is one of TensorFlow."""
+
+
+def sync(model):
+    """Gives the variables of a model their values inside an epoch of `fit`."""
+    model.jax_state_sync()
 
 
 class TrainStep:

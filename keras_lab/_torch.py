@@ -18,6 +18,7 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
+    "sync",
 ]
 
 # An optimizer can assign α in a training step.
@@ -69,6 +70,10 @@ def is_concrete(x) -> bool:
 
 def keep_memory():
     """Has no effect: the setting is one of TensorFlow."""
+
+
+def sync(model):
+    """Gives the variables of a model their values inside an epoch of `fit`."""
 
 
 class TrainStep:

@@ -68,6 +68,7 @@ class BinaryWeight:
         self.shape = tuple(shape)
         self.keep = tuple(keep)
         self._trained_by = lambda: None
+        self._is_uniform = False
         self._loaded = None
         # A layer may be built inside a function that is being compiled.
         with backend.init_scope():
@@ -121,6 +122,7 @@ class BinaryWeight:
     def optimizer(self, optimizer):
         # Not kept alive: its moments are twice as large as the weight.
         self._trained_by = weakref.ref(optimizer)
+        self._is_uniform = False
 
     def refresh(self, curvature=None):
         """Computes α again from the present latent weight.
@@ -136,7 +138,7 @@ class BinaryWeight:
         """As `refresh`, for a w that an optimizer is about to assign."""
         if self.quantizer.needs_curvature:
             self._warn_once()
-        self._trained_by = lambda: None
+        self._trained_by, self._is_uniform = lambda: None, True
         # A NaN has no sign. If the scale does not depend on the weights, a NaN
         # among them would go unnoticed. For the other scales this is the same
         # sum, computed once.
@@ -147,6 +149,8 @@ class BinaryWeight:
 
     def remember(self):
         """Remembers that α belongs to the present latent weight."""
+        if self._is_uniform:
+            return  # It must be mean|w|.
         self._loaded = self._entries(), _to_numpy(self.alpha)
 
     def current_scale(self):
@@ -200,7 +204,8 @@ class BinaryWeight:
             same_alpha = np.allclose(alpha, loaded_alpha, tolerance, 0)
             if same_alpha and np.array_equal(entries, loaded_entries):
                 return False
-        if self.optimizer is None and not same_alpha:
+        known = same_alpha or self._is_uniform or self.optimizer is not None
+        if not known:
             return False
         scales = self._expected_scale(), self._compute_scale(self.latent, None)
         return not any(
@@ -211,9 +216,7 @@ class BinaryWeight:
     def _expected_scale(self):
         curvature = None
         if self.optimizer is not None:
-            curvature = self.optimizer.curvature(
-                self.latent, learning_rate=1.0
-            )
+            curvature = self.optimizer.curvature(self.latent, learning_rate=1.0)
         return self._compute_scale(self.latent, curvature)
 
     def _entries(self):
@@ -227,7 +230,9 @@ class BinaryWeight:
         another quantizer. An α that differs only by rounding stays as it is, so
         that a training resumed from a file is exact to the bit.
         """
+        self._is_uniform = False
         if self._alpha_fits() and not self.alpha_is_binary_connects():
+            self.remember()
             return
         if self.quantizer.needs_curvature:
             warnings.warn(

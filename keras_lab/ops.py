@@ -28,7 +28,10 @@ __all__ = [
 
 def sign(x):
     """+1 if x ≥ 0 and −1 otherwise, so sign(0) = +1; a NaN stays a NaN."""
-    return ops.where(ops.equal(x, 0), ops.ones_like(x), ops.sign(x))
+    one = ops.ones_like(x)
+    # Not ops.sign, which makes zero of a NaN on some backends.
+    negative_or_nan = ops.where(ops.less(x, 0), -one, x)
+    return ops.where(ops.greater_equal(x, 0), one, negative_or_nan)
 
 
 class Elementwise(NamedTuple):
@@ -113,6 +116,7 @@ def _sum(function, tensors, keep, blocks=16):
     on a CPU would store function(*tensors) and then reduce it slowly; block by
     block it is one pass over the arguments, several times faster.
     """
+    tensors = [ops.convert_to_tensor(x) for x in tensors]
     if not keep:
         tensors = [ops.reshape(x, (-1,)) for x in tensors]
     rank, length = len(tensors[0].shape), tensors[0].shape[0]

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_lab._backend import backend
 from keras_lab.analysis.events import EventWriter
 from keras_lab.analysis.history import read_history, write_history
 from keras_lab.analysis.measurements import (
@@ -140,6 +141,7 @@ class BinaryMonitor(keras.callbacks.Callback):
             self._writer = EventWriter(self.log_dir)
 
     def _on_train_batch_end(self, batch, logs=None):
+        backend.sync(self.model)
         step = self._step()
         if step // self.every > self._step_before // self.every:
             self._measure(step)
