@@ -23,7 +23,13 @@ import numpy as np
 from keras import ops
 
 from keras_lab._backend import backend
-from keras_lab.ops import Elementwise, align_scale, binarize, bwn_scale
+from keras_lab.ops import (
+    Elementwise,
+    align_scale,
+    binarize,
+    bwn_scale,
+    sum_dtype,
+)
 
 __all__ = [
     "BinaryWeight",
@@ -278,8 +284,8 @@ class BinaryWeight:
 
     def _view(self, x):
         # A sum over many weights needs more precision than a half has.
-        dtype = keras.backend.result_type(self.latent.dtype, "float32")
-        return ops.reshape(ops.cast(x, dtype), self.shape)
+        x = ops.cast(x, sum_dtype(self.latent.dtype))
+        return ops.reshape(x, self.shape)
 
     def _warn_once(self):
         # Once for all weights that exist by now, not once per layer. A model

@@ -23,6 +23,7 @@ __all__ = [
     "lab_scale",
     "sign",
     "sign_activation",
+    "sum_dtype",
 ]
 
 
@@ -107,6 +108,14 @@ def sign_activation(x):
         return ops.where(inside, upstream, ops.zeros_like(upstream))
 
     return sign(x), gradient
+
+
+def sum_dtype(dtype):
+    """The dtype in which to add up many numbers: at least float32.
+
+    Not `keras.backend.result_type`, which may forget float64.
+    """
+    return "float64" if dtype == "float64" else "float32"
 
 
 def _sum(function, tensors, keep, blocks=16):

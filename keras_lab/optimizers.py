@@ -16,7 +16,7 @@ from keras_lab.binary_weight import (
     weight_of,
     weights_of,
 )
-from keras_lab.ops import Elementwise
+from keras_lab.ops import Elementwise, sum_dtype
 
 __all__ = ["LABAdam", "refresh"]
 
@@ -270,7 +270,9 @@ class LABAdam(keras.optimizers.Adam):
     def _correction(self, step, dtype):
         """√(1−β₂ᵗ), but 1 at t = 0, when v = v̂ = 0."""
         unbias = _unbias(self.beta_2, step, dtype)
-        return ops.where(ops.equal(step, 0), 1.0, ops.sqrt(unbias))
+        return ops.where(
+            ops.equal(step, 0), ops.ones_like(unbias), ops.sqrt(unbias)
+        )
 
 
 def refresh(model: keras.Layer) -> None:
@@ -310,6 +312,6 @@ def _unbias(beta, step, dtype):
 
     β is rounded as a kernel in this dtype rounds it, at least to float32.
     """
-    dtype = keras.backend.result_type(dtype, "float32")
+    dtype = sum_dtype(dtype)
     log_beta = math.log(max(float(np.dtype(dtype).type(beta)), 1e-30))
     return -ops.expm1(ops.cast(step, dtype) * log_beta)
