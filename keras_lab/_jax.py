@@ -10,11 +10,13 @@ __all__ = [
     "TrainStep",
     "adam_update",
     "dense",
+    "expm1",
     "finite",
     "gradients",
     "init_scope",
     "is_concrete",
     "keep_memory",
+    "sqrt",
     "sync",
 ]
 
@@ -26,6 +28,8 @@ DEFERS_GRADIENTS = False
 
 # In a function that is compiled, a variable gets a value, not a tracer.
 init_scope = jax.ensure_compile_time_eval
+# Those of keras.ops may round float64 to float32.
+sqrt, expm1 = jax.numpy.sqrt, jax.numpy.expm1
 
 
 def adam_update(variable, m, v, gradient, rate, betas, epsilon):
@@ -34,8 +38,8 @@ def adam_update(variable, m, v, gradient, rate, betas, epsilon):
     m ← β₁m + (1−β₁)g,   v ← β₂v + (1−β₂)g²,   w ← w − rate·m / (√v + ε)
     """
     m.assign(m + (gradient - m) * (1 - betas[0]))
-    v.assign(v + (ops.square(gradient) - v) * (1 - betas[1]))
-    variable.assign(variable - rate * m / (ops.sqrt(v) + epsilon))
+    v.assign(v + (gradient * gradient - v) * (1 - betas[1]))
+    variable.assign(variable - rate * m / (sqrt(v.value) + epsilon))
 
 
 def dense(gradient):

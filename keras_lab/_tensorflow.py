@@ -14,11 +14,13 @@ __all__ = [
     "TrainStep",
     "adam_update",
     "dense",
+    "expm1",
     "finite",
     "gradients",
     "init_scope",
     "is_concrete",
     "keep_memory",
+    "sqrt",
     "sync",
 ]
 
@@ -28,6 +30,8 @@ SCALE_IS_TRAINABLE = False
 DEFERS_GRADIENTS = True
 
 init_scope = tf.init_scope
+# Those of keras.ops may round float64 to float32.
+sqrt, expm1 = tf.sqrt, tf.math.expm1
 
 
 def adam_update(variable, m, v, gradient, rate, betas, epsilon):

@@ -13,11 +13,13 @@ __all__ = [
     "TrainStep",
     "adam_update",
     "dense",
+    "expm1",
     "finite",
     "gradients",
     "init_scope",
     "is_concrete",
     "keep_memory",
+    "sqrt",
     "sync",
 ]
 
@@ -27,6 +29,8 @@ SCALE_IS_TRAINABLE = False
 DEFERS_GRADIENTS = True
 
 init_scope = contextlib.nullcontext
+# Those of keras.ops may round float64 to float32.
+sqrt, expm1 = torch.sqrt, torch.expm1
 
 
 @torch.no_grad()

@@ -189,7 +189,8 @@ class LABAdam(keras.optimizers.Adam):
             v_max = self.max_velocities[index]
             self.assign(v_max, ops.maximum(v_max, v))
             v = v_max
-        self.assign_sub(variable, rate * m / (ops.sqrt(v) + epsilon))
+        root = backend.sqrt(ops.convert_to_tensor(v))
+        self.assign_sub(variable, rate * m / (root + epsilon))
 
     def apply(self, grads, trainable_variables=None):
         grads = list(grads)
@@ -264,14 +265,18 @@ class LABAdam(keras.optimizers.Adam):
         """
         epsilon = self.epsilon * self._correction(self.iterations, v.dtype)
         return Elementwise(
-            lambda v: ops.sqrt(v) + ops.cast(epsilon, v.dtype), v
+            lambda v: (
+                backend.sqrt(ops.convert_to_tensor(v))
+                + ops.cast(epsilon, v.dtype)
+            ),
+            v,
         )
 
     def _correction(self, step, dtype):
         """√(1−β₂ᵗ), but 1 at t = 0, when v = v̂ = 0."""
         unbias = _unbias(self.beta_2, step, dtype)
         return ops.where(
-            ops.equal(step, 0), ops.ones_like(unbias), ops.sqrt(unbias)
+            ops.equal(step, 0), ops.ones_like(unbias), backend.sqrt(unbias)
         )
 
 
@@ -314,4 +319,4 @@ def _unbias(beta, step, dtype):
     """
     dtype = sum_dtype(dtype)
     log_beta = math.log(max(float(np.dtype(dtype).type(beta)), 1e-30))
-    return -ops.expm1(ops.cast(step, dtype) * log_beta)
+    return -backend.expm1(ops.cast(step, dtype) * log_beta)
