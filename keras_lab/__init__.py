@@ -7,17 +7,14 @@ Deep Networks", ICLR 2017).
 """
 
 import importlib as _importlib
-import pathlib as _pathlib
 import sys as _sys
 
 from keras_lab._version import __version__ as __version__
 
-# The command `keras-lab` imports this package first. It must answer `--help` at
-# once, and importing Keras takes seconds. So there, and only there, the public
-# names are loaded when they are first used. Everywhere else they are loaded
-# now: `keras.models.load_model` needs the classes to be registered.
-_program = _pathlib.Path(*getattr(_sys, "argv", [])[:1])
-if _program.stem != "keras-lab":
+# `keras.models.load_model` needs the classes to be registered, so the public
+# names are loaded now, and Keras with them. Only the command line, which
+# imports `keras_lab_command` first, loads them when they are first used.
+if "keras_lab_command" not in _sys.modules:
     from keras_lab._api import *  # noqa: F403
 
 

@@ -1,13 +1,5 @@
 """The public names of `keras_lab`. Importing them imports Keras."""
 
-import keras
-
-if keras.config.backend() != "tensorflow":
-    raise ImportError(
-        "keras_lab needs the TensorFlow backend of Keras. "
-        f"Received: KERAS_BACKEND={keras.config.backend()}"
-    )
-
 from keras_lab import (
     callbacks,
     config,

@@ -1,18 +1,37 @@
-"""The few things that keras.ops does not have, in TensorFlow.
+"""What keras.ops does not have, in TensorFlow. See `_backend.py`."""
 
-TensorFlow is imported when they run, not when this module is imported.
-"""
+import os
+import warnings
+
+import keras
+import tensorflow as tf
+from keras import ops
+from tensorflow.python.ops import control_flow_util
 
 __all__ = [
-    "EventWriter",
+    "DEFERS_GRADIENTS",
+    "SCALE_IS_TRAINABLE",
+    "TrainStep",
     "adam_update",
     "dense",
-    "executing_eagerly",
-    "gradient_tape",
-    "half_sum_of_squares",
-    "is_compiling",
-    "replicas",
+    "expm1",
+    "finite",
+    "gradients",
+    "init_scope",
+    "is_concrete",
+    "keep_memory",
+    "sqrt",
+    "sync",
 ]
+
+# An optimizer can assign α inside a compiled step.
+SCALE_IS_TRAINABLE = False
+# The rule of a custom gradient runs in the backward pass.
+DEFERS_GRADIENTS = True
+
+init_scope = tf.init_scope
+# Those of keras.ops may round float64 to float32.
+sqrt, expm1 = tf.sqrt, tf.math.expm1
 
 
 def adam_update(variable, m, v, gradient, rate, betas, epsilon):
@@ -22,8 +41,6 @@ def adam_update(variable, m, v, gradient, rate, betas, epsilon):
 
     With keras.ops it would be twelve passes, unless XLA fuses them.
     """
-    import tensorflow as tf
-
     # The rate and epsilon already contain the bias corrections.
     no_power = tf.zeros((), gradient.dtype)
     tf.raw_ops.ResourceApplyAdam(
@@ -42,89 +59,107 @@ def adam_update(variable, m, v, gradient, rate, betas, epsilon):
 
 def dense(gradient):
     """The gradient as a tensor, also if it is sparse."""
-    import tensorflow as tf
-
     return tf.convert_to_tensor(gradient)
 
 
-def half_sum_of_squares(x):
-    """½·Σx², in one pass over x and without a copy."""
-    import tensorflow as tf
+def finite(g):
+    """The gradient, with zeros where its square is not finite."""
 
-    return tf.nn.l2_loss(x)
+    def masked():
+        return ops.where(ops.isfinite(ops.square(g)), g, ops.zeros_like(g))
 
-
-class EventWriter:
-    """Writes scalars and histograms for TensorBoard, which may be missing.
-
-    `tf.summary.scalar` and `tf.summary.histogram` need TensorBoard's package.
-    `tf.summary.write`, which they call, does not.
-
-    Args:
-        log_dir: The folder that TensorBoard reads.
-    """
-
-    def __init__(self, log_dir):
-        import tensorflow as tf
-
-        self._writer = tf.summary.create_file_writer(str(log_dir))
-
-    def scalar(self, tag, value, step):
-        import tensorflow as tf
-
-        self._write("scalars", tag, tf.constant(value, tf.float32), step)
-
-    def histogram(self, tag, edges, counts, step):
-        import tensorflow as tf
-
-        rows = list(zip(edges[:-1], edges[1:], counts))
-        self._write("histograms", tag, tf.constant(rows, tf.float64), step)
-
-    def _write(self, plugin, tag, tensor, step):
-        import tensorflow as tf
-
-        metadata = tf.compat.v1.SummaryMetadata(
-            plugin_data=tf.compat.v1.SummaryMetadata.PluginData(
-                plugin_name=plugin
-            )
-        )
-        # Summary operations exist only for the CPU.
-        with self._writer.as_default(), tf.device("cpu:0"):
-            tf.summary.write(tag, tensor, step=step, metadata=metadata)
-
-    def flush(self):
-        self._writer.flush()
-
-    def close(self):
-        self._writer.close()
-
-
-def is_compiling() -> bool:
-    """Whether the function that is being traced is compiled by XLA."""
-    import tensorflow as tf
-    from tensorflow.python.ops import control_flow_util
-
-    return control_flow_util.GraphOrParentsInXlaContext(
+    if control_flow_util.GraphOrParentsInXlaContext(
         tf.compat.v1.get_default_graph()
-    )
+    ):
+        # XLA makes it part of the update, at no cost.
+        return masked()
+    # Checking every entry costs more than the one sum that says whether to.
+    return ops.cond(ops.isfinite(tf.nn.l2_loss(g)), lambda: g, masked)
 
 
-def executing_eagerly() -> bool:
+def gradients(function, variables):
+    """The gradients of the scalar function() with respect to variables."""
+    with tf.GradientTape() as tape:
+        loss = function()
+    return tape.gradient(loss, [variable.value for variable in variables])
+
+
+def is_concrete(x) -> bool:
     """Whether operations run now, instead of being traced."""
-    import tensorflow as tf
-
     return tf.executing_eagerly()
 
 
-def gradient_tape():
-    """Records operations, to compute gradients of them."""
-    import tensorflow as tf
+def keep_memory():
+    """See `keras_lab.config.keep_memory`."""
+    if "TF_CPU_ALLOCATOR_USE_BFC" in os.environ:
+        return
+    if _has_started():
+        warnings.warn(
+            "`keep_memory()` has no effect: TensorFlow has already run an "
+            "operation. Call it right after `import keras_lab`.",
+            stacklevel=3,
+        )
+        return
+    os.environ["TF_CPU_ALLOCATOR_USE_BFC"] = "1"
+    if hasattr(os, "sysconf"):
+        # The allocator's own limit is 64 GB.
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        limit = max(memory >> 20, 1 << 16)
+        os.environ.setdefault("TF_CPU_BFC_MEM_LIMIT_IN_MB", str(limit))
 
-    return tf.GradientTape()
+
+def _has_started():
+    """Whether TensorFlow has run an operation in this process."""
+    # Once it has, the number of threads cannot be changed any more.
+    threads = tf.config.threading.get_inter_op_parallelism_threads()
+    try:
+        tf.config.threading.set_inter_op_parallelism_threads(threads + 1)
+    except RuntimeError:
+        return True
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    return False
 
 
-def replicas():
-    """The number of replicas that train together."""
-    import tensorflow as tf
+def sync(model):
+    """Gives the variables of a model their values inside an epoch of `fit`."""
 
-    return tf.distribute.get_strategy().num_replicas_in_sync
+
+class TrainStep:
+    """The training step of `keras_lab.LABModel`: Algorithm 1, line by line."""
+
+    def train_step(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+
+        # Lines 1-9. α is a function of w^t and d^{t-1}: the optimizer computed
+        # it at the end of the last step.
+        with tf.GradientTape() as tape:
+            y_pred = self(x, training=True)
+            loss = self.compute_loss(x, y, y_pred, sample_weight, training=True)
+            self._track_loss(loss, x)
+            loss = self.optimizer.scale_loss(loss)
+
+        # Lines 10-14 and 17: the gradient at ŵ, applied to w unchanged.
+        weights = self.trainable_weights
+        if not weights:
+            warnings.warn(
+                "The model does not have any trainable weights.", stacklevel=2
+            )
+        gradients = tape.gradient(loss, weights)
+
+        # Lines 15-25: moments, curvature, weights, learning rate; and line 3
+        # of the next step, so that α is up to date between steps.
+        self.optimizer.apply(gradients, weights)
+
+        logs = self.compute_metrics(x, y, y_pred, sample_weight)
+        return {**logs, **self.alpha_logs()}
+
+    def _track_loss(self, loss, x):
+        # Exactly as in Keras: otherwise TensorFlow's graph optimizer rounds
+        # differently.
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        if replicas > 1:
+            loss = loss * replicas
+        batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(loss, sample_weight=batch_size)

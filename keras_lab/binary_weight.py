@@ -5,11 +5,16 @@ It has to be computed again whenever an optimizer has changed w. Every Keras
 optimizer calls a variable's constraint at that moment, so the latent weight has
 one, `RefreshScale`, that works with any optimizer. `LABAdam` also knows the
 curvature, so it computes α itself.
+
+Something else may change w, and then α is out of date. `check_alpha` finds out:
+it knows the optimizer that trains w, and which w belongs to an α that was
+loaded.
 """
 
 import contextlib
 import contextvars
 import itertools
+import math
 import warnings
 import weakref
 
@@ -17,11 +22,18 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_lab import _tensorflow as backend
-from keras_lab.ops import Elementwise, align_scale, binarize, bwn_scale
+from keras_lab._backend import backend
+from keras_lab.ops import (
+    Elementwise,
+    align_scale,
+    binarize,
+    bwn_scale,
+    sum_dtype,
+)
 
 __all__ = [
     "BinaryWeight",
+    "Scale",
     "full_precision",
     "keras_variables",
     "refreshed_by_optimizer",
@@ -32,6 +44,9 @@ __all__ = [
 
 _refreshed_by_optimizer = contextvars.ContextVar("refreshed", default=False)
 _full_precision = contextvars.ContextVar("full_precision", default=frozenset())
+# The entries of w that are remembered with a loaded α. If others change and
+# these do not, α is almost right.
+REMEMBERED = 1024
 
 
 class BinaryWeight:
@@ -58,15 +73,24 @@ class BinaryWeight:
         self.quantizer = quantizer
         self.shape = tuple(shape)
         self.keep = tuple(keep)
-        self.alpha = Scale(
-            initializer=lambda shape, dtype: self._compute_scale(latent, None),
-            shape=tuple(self.shape[axis] for axis in self.keep),
-            dtype=latent.dtype,
-            trainable=False,
-            autocast=False,
-            aggregation="only_first_replica",
-            name=name,
-        )
+        self._trained_by = lambda: None
+        self._is_uniform = False
+        self._loaded = None
+        # A layer may be built inside a function that is being compiled.
+        with backend.init_scope():
+            self.alpha = Scale(
+                initializer=lambda shape, dtype: self._compute_scale(
+                    latent, None
+                ),
+                shape=tuple(self.shape[axis] for axis in self.keep),
+                dtype=latent.dtype,
+                trainable=backend.SCALE_IS_TRAINABLE,
+                autocast=False,
+                aggregation="only_first_replica",
+                name=name,
+            )
+            if backend.is_concrete(self.alpha.value):
+                self.remember()
         self.alpha.weight = self
         self._serial_number = next(BinaryWeight._serial_numbers)
         latent.constraint = RefreshScale(self, latent.constraint)
@@ -92,6 +116,20 @@ class BinaryWeight:
         binary = binarize(ops.reshape(w, self.shape), alpha)
         return ops.reshape(binary, self.latent.shape)
 
+    @property
+    def optimizer(self):
+        """The `LABAdam` that has trained the latent weight, or `None`."""
+        optimizer = self._trained_by()
+        if optimizer is None or not ops.convert_to_numpy(optimizer.iterations):
+            return None
+        return optimizer
+
+    @optimizer.setter
+    def optimizer(self, optimizer):
+        # Not kept alive: its moments are twice as large as the weight.
+        self._trained_by = weakref.ref(optimizer)
+        self._is_uniform = False
+
     def refresh(self, curvature=None):
         """Computes α again from the present latent weight.
 
@@ -106,6 +144,7 @@ class BinaryWeight:
         """As `refresh`, for a w that an optimizer is about to assign."""
         if self.quantizer.needs_curvature:
             self._warn_once()
+        self._trained_by, self._is_uniform = lambda: None, True
         # A NaN has no sign. If the scale does not depend on the weights, a NaN
         # among them would go unnoticed. For the other scales this is the same
         # sum, computed once.
@@ -114,21 +153,81 @@ class BinaryWeight:
         scale = scale + ops.cast(nan_or_zero, scale.dtype)
         self.alpha.assign_unchecked(scale)
 
-    def check_alpha(self):
-        """Raises ValueError if α cannot be the scale of the latent weight.
+    def remember(self):
+        """Remembers that α belongs to the present latent weight."""
+        if self._is_uniform:
+            return  # It must be mean|w|.
+        self._loaded = self._entries(), _to_numpy(self.alpha)
 
-        The α of BWN and BinaryConnect must equal their formulas. LAB's is a
-        mean of |w| weighted by a curvature that only the optimizer knew, so it
-        must lie between the least and the greatest |w|. α gets out of date if
-        something other than an optimizer changes the latent weight.
+    def current_scale(self):
+        """The α of the present latent weight, to be saved.
+
+        It is computed again if α is out of date, for example after Keras'
+        callback `SwapEMAWeights` has exchanged the latent weight.
         """
-        if not self._alpha_fits():
+        if not self.is_stale():
+            return self.alpha
+        if self.optimizer is None and self.quantizer.needs_curvature:
+            warnings.warn(
+                f"The scale of '{self.latent.path}' is out of date. mean|w| is "
+                "saved instead.",
+                stacklevel=2,
+            )
+        return self._expected_scale()
+
+    def check_alpha(self):
+        """Raises ValueError if α is not the scale of the latent weight.
+
+        The α of BWN and BinaryConnect must equal their formulas. LAB's must lie
+        between the least and the greatest |w|. It must be the α that the
+        optimizer's curvature gives, or mean|w|, or have been loaded with w. α
+        gets out of date if something other than a Keras optimizer changes the
+        latent weight.
+        """
+        if not self._alpha_fits() or self.is_stale():
             raise ValueError(
                 f"The scale of '{self.latent.path}' is out of date: the latent "
                 "weight has changed since it was computed. Call "
                 "`keras_lab.refresh(model)`. Received: "
                 f"alpha={_to_numpy(self.alpha)}"
             )
+
+    def is_stale(self):
+        """Whether w has changed since α was computed or loaded.
+
+        `False` if it cannot be known: LAB's α comes from a curvature, and the
+        optimizer may no longer exist.
+        """
+        if not self.quantizer.needs_curvature:
+            return not self._alpha_fits()
+        alpha, tolerance = _to_numpy(self.alpha), 10 * self._tolerance()
+        entries = self._entries()
+        if not np.all(np.isfinite(entries)):
+            return False  # There is no right scale for such a weight.
+        same_alpha = False
+        if self._loaded is not None:
+            loaded_entries, loaded_alpha = self._loaded
+            same_alpha = np.allclose(alpha, loaded_alpha, tolerance, 0)
+            if same_alpha and np.array_equal(entries, loaded_entries):
+                return False
+        known = same_alpha or self._is_uniform or self.optimizer is not None
+        if not known:
+            return False
+        scales = self._expected_scale(), self._compute_scale(self.latent, None)
+        return not any(
+            np.allclose(alpha, _to_numpy(scale), tolerance, 0)
+            for scale in scales
+        )
+
+    def _expected_scale(self):
+        curvature = None
+        if self.optimizer is not None:
+            curvature = self.optimizer.curvature(self.latent, learning_rate=1.0)
+        return self._compute_scale(self.latent, curvature)
+
+    def _entries(self):
+        step = math.ceil(math.prod(self.shape) / REMEMBERED)
+        return _to_numpy(ops.reshape(self.latent, (-1,))[::step])
 
     def repair(self):
         """Computes α again if it cannot be the scale of the latent weight.
@@ -137,7 +236,9 @@ class BinaryWeight:
         another quantizer. An α that differs only by rounding stays as it is, so
         that a training resumed from a file is exact to the bit.
         """
-        if self._alpha_fits() and not self._alpha_is_binary_connects():
+        self._is_uniform = False
+        if self._alpha_fits() and not self.alpha_is_binary_connects():
+            self.remember()
             return
         if self.quantizer.needs_curvature:
             warnings.warn(
@@ -160,7 +261,8 @@ class BinaryWeight:
             & (alpha <= most * (1 + tolerance))
         )
 
-    def _alpha_is_binary_connects(self):
+    def alpha_is_binary_connects(self):
+        """Whether α is 1 in a LAB weight whose mean|w| is less."""
         # It lies within LAB's bounds if a weight is 1, as clipped weights are.
         if not self.quantizer.needs_curvature or np.any(
             _to_numpy(self.alpha) != 1
@@ -182,8 +284,8 @@ class BinaryWeight:
 
     def _view(self, x):
         # A sum over many weights needs more precision than a half has.
-        dtype = keras.backend.result_type(self.latent.dtype, "float32")
-        return ops.reshape(ops.cast(x, dtype), self.shape)
+        x = ops.cast(x, sum_dtype(self.latent.dtype))
+        return ops.reshape(x, self.shape)
 
     def _warn_once(self):
         # Once for all weights that exist by now, not once per layer. A model
@@ -203,18 +305,35 @@ class BinaryWeight:
 class Scale(keras.Variable):
     """The variable of α.
 
-    `model.set_weights` assigns one variable after the other, the latent weight
-    before its α. If α is a function of the latent weight, an assigned value
-    that is another one is corrected here.
+    `model.set_weights` and Keras' training on JAX assign one variable after the
+    other, the latent weight before its α. An assigned value that cannot be the
+    scale of the latent weight is corrected here.
     """
 
     weight = None
 
+    @property
+    def trainable(self):
+        # With its latent weight, also if the user has frozen only that.
+        latent = True if self.weight is None else self.weight.latent.trainable
+        return super().trainable and latent
+
+    @trainable.setter
+    def trainable(self, value):
+        keras.Variable.trainable.fset(self, value)
+
     def assign(self, value):
-        value = self.assign_unchecked(value)
-        if self.weight is None or self.weight.quantizer.needs_curvature:
+        if backend.SCALE_IS_TRAINABLE and not backend.is_concrete(value):
+            # The step of an optimizer, for example a weight decay.
             return value
-        if backend.executing_eagerly():
+        value = self.assign_unchecked(value)
+        if self.weight is None or not backend.is_concrete(value):
+            return value
+        if not self.weight.quantizer.needs_curvature:
+            self.weight.repair()
+            return value
+        self.weight.remember()
+        if self.weight.alpha_is_binary_connects():
             self.weight.repair()
         return value
 
@@ -292,4 +411,4 @@ def repair_scales(variables):
 
 
 def _to_numpy(x):
-    return ops.convert_to_numpy(ops.cast(x, "float64"))
+    return ops.convert_to_numpy(x).astype("float64")

@@ -7,6 +7,7 @@ and a wrong argument take no time.
 
 import argparse
 import contextlib
+import importlib
 import importlib.util
 import json
 import os
@@ -201,6 +202,8 @@ def _run_export(arguments):
     from tflite_export import command
 
     with _native_logs_hidden():
+        # Registers the classes of keras_lab with Keras.
+        importlib.import_module("keras_lab._api")
         return command.run(arguments)
 
 

@@ -1,7 +1,6 @@
 """Settings that you make before the first operation runs."""
 
-import os
-import warnings
+from keras_lab._backend import backend
 
 __all__ = ["keep_memory"]
 
@@ -15,6 +14,8 @@ def keep_memory():
     compiled step. After this call TensorFlow uses its own allocator, which
     keeps them; the process then holds on to the most memory that it ever used.
 
+    It has no effect on the JAX and torch backends of Keras.
+
     Call it before the first operation: TensorFlow chooses its allocator only
     once. If it is too late, there is a warning and no effect. Environment
     variables that are already set stay as they are.
@@ -24,32 +25,4 @@ def keep_memory():
     >>> import keras_lab
     >>> keras_lab.config.keep_memory()
     """
-    if "TF_CPU_ALLOCATOR_USE_BFC" in os.environ:
-        return
-    if _has_started():
-        warnings.warn(
-            "`keep_memory()` has no effect: TensorFlow has already run an "
-            "operation. Call it right after `import keras_lab`.",
-            stacklevel=2,
-        )
-        return
-    os.environ["TF_CPU_ALLOCATOR_USE_BFC"] = "1"
-    if hasattr(os, "sysconf"):
-        # The allocator's own limit is 64 GB.
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        limit = max(memory >> 20, 1 << 16)
-        os.environ.setdefault("TF_CPU_BFC_MEM_LIMIT_IN_MB", str(limit))
-
-
-def _has_started():
-    """Whether TensorFlow has run an operation in this process."""
-    import tensorflow as tf
-
-    # Once it has, the number of threads cannot be changed any more.
-    threads = tf.config.threading.get_inter_op_parallelism_threads()
-    try:
-        tf.config.threading.set_inter_op_parallelism_threads(threads + 1)
-    except RuntimeError:
-        return True
-    tf.config.threading.set_inter_op_parallelism_threads(threads)
-    return False
+    backend.keep_memory()

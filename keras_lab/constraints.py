@@ -32,3 +32,6 @@ class WeightClip(keras.constraints.Constraint):
 
     def get_config(self):
         return {"limit": self.limit}
+
+    def __repr__(self):
+        return f"{type(self).__name__}(limit={self.limit!r})"

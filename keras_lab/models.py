@@ -1,23 +1,24 @@
 """`LABModel`: Algorithm 1 written out as a training step."""
 
 import functools
-import warnings
 
 import keras
 from keras import ops
 
-from keras_lab import _tensorflow as backend
+from keras_lab._backend import backend
 from keras_lab.binary_weight import weights_of
 
 __all__ = ["LABModel"]
 
 
 @keras.saving.register_keras_serializable(package="keras_lab")
-class LABModel(keras.Model):
+class LABModel(backend.TrainStep, keras.Model):
     """A `keras.Model` whose `train_step` is Algorithm 1, line by line.
 
     You do not need it: a plain model with `LABAdam` trains the same, to the
-    bit. It is there to be read, to be subclassed, and to log α.
+    bit. It is there to be read, to be subclassed, and to log α. The step itself
+    is in the module of the backend, for example `keras_lab/_tensorflow.py`. On
+    JAX it is Keras' own step.
 
     Args:
         *args, **kwargs: As in `keras.Model`.
@@ -40,44 +41,12 @@ class LABModel(keras.Model):
         super().__init__(*args, **kwargs)
         self.log_alpha = log_alpha
 
-    def train_step(self, data):
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-
-        # Lines 1-9. α is a function of w^t and d^{t-1}: the optimizer computed
-        # it at the end of the last step.
-        with backend.gradient_tape() as tape:
-            y_pred = self(x, training=True)
-            loss = self.compute_loss(x, y, y_pred, sample_weight, training=True)
-            self._track_loss(loss, x)
-            loss = self.optimizer.scale_loss(loss)
-
-        # Lines 10-14 and 17: the gradient at ŵ, applied to w unchanged.
-        weights = self.trainable_weights
-        if not weights:
-            warnings.warn(
-                "The model does not have any trainable weights.", stacklevel=2
-            )
-        gradients = tape.gradient(loss, weights)
-
-        # Lines 15-25: moments, curvature, weights, learning rate; and line 3
-        # of the next step, so that α is up to date between steps.
-        self.optimizer.apply(gradients, weights)
-
-        logs = self.compute_metrics(x, y, y_pred, sample_weight)
-        if self.log_alpha:
-            for weight in weights_of(self.variables):
-                logs[weight.alpha.path] = ops.mean(weight.alpha)
-        return logs
-
-    def _track_loss(self, loss, x):
-        # Exactly as in Keras: otherwise TensorFlow's graph optimizer rounds
-        # differently.
-        if backend.replicas() > 1:
-            loss = loss * backend.replicas()
-        batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
-        for metric in self.metrics:
-            if metric.name == "loss":
-                metric.update_state(loss, sample_weight=batch_size)
+    def alpha_logs(self):
+        """The entries of the logs for α, or none without `log_alpha`."""
+        if not self.log_alpha:
+            return {}
+        weights = weights_of(self.variables)
+        return {w.alpha.path: ops.mean(w.alpha) for w in weights}
 
     def get_config(self):
         return {**super().get_config(), "log_alpha": self.log_alpha}

@@ -23,12 +23,16 @@ __all__ = [
     "lab_scale",
     "sign",
     "sign_activation",
+    "sum_dtype",
 ]
 
 
 def sign(x):
     """+1 if x ≥ 0 and −1 otherwise, so sign(0) = +1; a NaN stays a NaN."""
-    return ops.where(ops.equal(x, 0), ops.ones_like(x), ops.sign(x))
+    one = ops.ones_like(x)
+    # Not ops.sign, which makes zero of a NaN on some backends.
+    negative_or_nan = ops.where(ops.less(x, 0), -one, x)
+    return ops.where(ops.greater_equal(x, 0), one, negative_or_nan)
 
 
 class Elementwise(NamedTuple):
@@ -106,6 +110,14 @@ def sign_activation(x):
     return sign(x), gradient
 
 
+def sum_dtype(dtype):
+    """The dtype in which to add up many numbers: at least float32.
+
+    Not `keras.backend.result_type`, which may forget float64.
+    """
+    return "float64" if dtype == "float64" else "float32"
+
+
 def _sum(function, tensors, keep, blocks=16):
     """Σ function(*tensors) over all axes but `keep`.
 
@@ -113,6 +125,7 @@ def _sum(function, tensors, keep, blocks=16):
     on a CPU would store function(*tensors) and then reduce it slowly; block by
     block it is one pass over the arguments, several times faster.
     """
+    tensors = [ops.convert_to_tensor(x) for x in tensors]
     if not keep:
         tensors = [ops.reshape(x, (-1,)) for x in tensors]
     rank, length = len(tensors[0].shape), tensors[0].shape[0]

@@ -8,14 +8,15 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_lab import _tensorflow as backend
+from keras_lab._backend import backend
 from keras_lab.binary_weight import (
+    Scale,
     keras_variables,
     refreshed_by_optimizer,
     weight_of,
     weights_of,
 )
-from keras_lab.ops import Elementwise
+from keras_lab.ops import Elementwise, sum_dtype
 
 __all__ = ["LABAdam", "refresh"]
 
@@ -51,8 +52,9 @@ class LABAdam(keras.optimizers.Adam):
     - `amsgrad`: d uses the maximum of the second moments, like the update.
     - `use_ema`: α belongs to the weights in use. When Keras overwrites them
       with their averages (every `ema_overwrite_frequency` steps, or at the end
-      of `fit`), α is that of the averages. After a swap by
-      `keras.callbacks.SwapEMAWeights`, call `keras_lab.refresh(model)`.
+      of `fit`), α is that of the averages. `keras.callbacks.SwapEMAWeights`
+      exchanges weights and leaves α: a file that is saved then has the α of the
+      averages, but call `keras_lab.refresh(model)` before you export.
     - Under the policy `mixed_float16` Keras wraps the optimizer, which is then
       `model.optimizer.inner_optimizer`.
 
@@ -97,7 +99,7 @@ class LABAdam(keras.optimizers.Adam):
             **kwargs,
         )
         # In a namespace, because Keras and TensorFlow would track a list.
-        self._trained = types.SimpleNamespace(weights=[])
+        self._given = types.SimpleNamespace(variables=[])
 
     def build(self, var_list):
         if self.built:
@@ -110,6 +112,9 @@ class LABAdam(keras.optimizers.Adam):
                     "keeps variables in float32. "
                     f"Received: {variable.path} of dtype {variable.dtype}"
                 )
+        # On JAX they include each α, which Adam must not update.
+        self._given.variables = list(var_list)
+        var_list = _without_scales(var_list)
         # Adam's own `build` keeps the moments in private attributes.
         super(keras.optimizers.Adam, self).build(var_list)
         self.momentums, self.velocities = self.add_optimizer_variables(
@@ -120,7 +125,8 @@ class LABAdam(keras.optimizers.Adam):
             self.max_velocities = self.add_optimizer_variables(
                 var_list, "velocity_hat"
             )
-        self._trained.weights = [weight_of(variable) for variable in var_list]
+        for weight in weights_of(var_list):
+            weight.optimizer = self
 
     def velocity(self, variable):
         """Returns the second moment v of a variable, without bias correction.
@@ -163,7 +169,7 @@ class LABAdam(keras.optimizers.Adam):
         dtype = keras.backend.standardize_dtype(variable.dtype)
         index = self._get_variable_index(variable)
         m, v = self.momentums[index], self.velocities[index]
-        g = _finite(ops.cast(backend.dense(gradient), dtype))
+        g = backend.finite(ops.cast(backend.dense(gradient), dtype))
 
         step = self.iterations + 1
         correction = self._correction(step, dtype)
@@ -183,33 +189,71 @@ class LABAdam(keras.optimizers.Adam):
             v_max = self.max_velocities[index]
             self.assign(v_max, ops.maximum(v_max, v))
             v = v_max
-        self.assign_sub(variable, rate * m / (ops.sqrt(v) + epsilon))
+        root = backend.sqrt(ops.convert_to_tensor(v))
+        self.assign_sub(variable, rate * m / (root + epsilon))
 
     def apply(self, grads, trainable_variables=None):
-        grads, weights = list(grads), self._trained.weights
-        if trainable_variables is not None:
-            trainable_variables = keras_variables(list(trainable_variables))
-            weights = [weight_of(variable) for variable in trainable_variables]
+        grads = list(grads)
+        variables = trainable_variables
+        if variables is None and self.built:
+            variables = self._given.variables
+            if len(grads) < len(variables):
+                variables = _without_scales(variables)
+        if variables is None or len(grads) != len(variables):
+            # Keras says what is wrong.
+            return super().apply(grads, trainable_variables)
+        variables = keras_variables(list(variables))
+        if not self.built:
+            self.build(variables)
+        pairs = [
+            (gradient, variable)
+            for gradient, variable in zip(grads, variables)
+            if not isinstance(variable, Scale)
+        ]
         with refreshed_by_optimizer():
-            super().apply(grads, trainable_variables)
-        for gradient, weight in zip(grads, weights):
+            super().apply(*map(list, zip(*pairs)))
+        for gradient, variable in pairs:
+            weight = weight_of(variable)
             if gradient is not None and weight is not None:
-                self._refresh(weight)
+                weight.optimizer = self
+                self.refresh(weight)
 
     def finalize_variable_values(self, var_list):
+        var_list = _without_scales(var_list)
         super().finalize_variable_values(var_list)
         if self.use_ema:
+            for variable in var_list:
+                # On JAX the variable and its average share their memory now,
+                # and the next training step would free it twice.
+                variable.assign(ops.copy(variable))
             for weight in weights_of(var_list):
-                self._refresh(weight)
+                self.refresh(weight)
 
     def stateless_apply(self, optimizer_variables, grads, trainable_variables):
-        raise NotImplementedError(
-            "`LABAdam` has no stateless form: it updates the scale of each "
-            "binary weight, which is neither an optimizer variable nor a "
-            "trainable one."
+        if not backend.SCALE_IS_TRAINABLE:
+            raise NotImplementedError(
+                "`LABAdam` has a stateless form only on the JAX backend. Use "
+                "`apply`. Received: KERAS_BACKEND="
+                f"{keras.config.backend()}"
+            )
+        variables = self._given.variables
+        if len(trainable_variables) != len(variables):
+            raise ValueError(
+                "`trainable_variables` must have a value for each of the "
+                f"{len(variables)} variables that the optimizer was built "
+                f"with. Received: {len(trainable_variables)} values"
+            )
+        state = list(zip(variables, trainable_variables))
+        state += list(zip(self.variables, optimizer_variables))
+        with keras.StatelessScope(state_mapping=state) as scope:
+            self.apply(grads, variables)
+        return (
+            [scope.get_current_value(variable) for variable in variables],
+            [scope.get_current_value(variable) for variable in self.variables],
         )
 
-    def _refresh(self, weight):
+    def refresh(self, weight):
+        """Computes α of a `BinaryWeight` again, with the present curvature."""
         v = self.velocity(weight.latent)
         weight.refresh(self._curvature_direction(v))
 
@@ -221,22 +265,27 @@ class LABAdam(keras.optimizers.Adam):
         """
         epsilon = self.epsilon * self._correction(self.iterations, v.dtype)
         return Elementwise(
-            lambda v: ops.sqrt(v) + ops.cast(epsilon, v.dtype), v
+            lambda v: (
+                backend.sqrt(ops.convert_to_tensor(v))
+                + ops.cast(epsilon, v.dtype)
+            ),
+            v,
         )
 
     def _correction(self, step, dtype):
         """√(1−β₂ᵗ), but 1 at t = 0, when v = v̂ = 0."""
         unbias = _unbias(self.beta_2, step, dtype)
-        return ops.where(ops.equal(step, 0), 1.0, ops.sqrt(unbias))
+        return ops.where(
+            ops.equal(step, 0), ops.ones_like(unbias), backend.sqrt(unbias)
+        )
 
 
 def refresh(model: keras.Layer) -> None:
     """Computes the scale α of every binary weight of a model again.
 
-    Call it after you have changed latent weights by hand. If the model is
-    compiled with a `LABAdam` that has taken steps, α uses its curvature.
-    Otherwise the curvature of a LAB weight is assumed to be uniform:
-    α = mean|w|.
+    Call it after you have changed latent weights by hand. If a `LABAdam` trains
+    the weights, α uses its curvature. Otherwise the curvature of a LAB weight
+    is assumed to be uniform: α = mean|w|.
 
     Args:
         model: A Keras model or layer that is built.
@@ -251,17 +300,16 @@ def refresh(model: keras.Layer) -> None:
             "`model` must be a Keras model or layer. "
             f"Received: model={model!r} of type {type(model).__name__}"
         )
-    optimizer = getattr(model, "optimizer", None)
-    # The wrapper that scales losses under the policy `mixed_float16`.
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    trained = []
-    if isinstance(optimizer, LABAdam):
-        trained = optimizer._trained.weights
     for weight in weights_of(model.weights):
-        if any(weight is other for other in trained):
-            optimizer._refresh(weight)
-        else:
+        optimizer = weight.optimizer
+        if optimizer is None:
             weight.refresh()
+        else:
+            optimizer.refresh(weight)
+
+
+def _without_scales(variables):
+    return [v for v in variables if not isinstance(v, Scale)]
 
 
 def _unbias(beta, step, dtype):
@@ -269,21 +317,6 @@ def _unbias(beta, step, dtype):
 
     β is rounded as a kernel in this dtype rounds it, at least to float32.
     """
-    dtype = keras.backend.result_type(dtype, "float32")
+    dtype = sum_dtype(dtype)
     log_beta = math.log(max(float(np.dtype(dtype).type(beta)), 1e-30))
-    return -ops.expm1(ops.cast(step, dtype) * log_beta)
-
-
-def _finite(g):
-    """The gradient, with zeros where its square is not finite."""
-
-    def masked():
-        return ops.where(ops.isfinite(ops.square(g)), g, ops.zeros_like(g))
-
-    if backend.is_compiling():
-        # XLA makes it part of the update, at no cost.
-        return masked()
-    # Checking every entry costs more than the one sum that says whether to.
-    return ops.cond(
-        ops.isfinite(backend.half_sum_of_squares(g)), lambda: g, masked
-    )
+    return -backend.expm1(ops.cast(step, dtype) * log_beta)

@@ -4,17 +4,24 @@ import os
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# The mathematics is compared in float64.
+os.environ.setdefault("JAX_ENABLE_X64", "1")
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-# MirroredStrategy needs two devices, set before the CPU does any work.
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * 2,
-)
+BACKEND = keras.config.backend()
+if BACKEND == "tensorflow":
+    import tensorflow as tf
+
+    # MirroredStrategy needs two devices, set before the CPU does any work.
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * 2,
+    )
+# A test file that has one of these needs TensorFlow or the exporter.
+NEEDS_TENSORFLOW = ("import tensorflow", "tflite_export", "matplotlib")
 
 # What some tests read from the data folder. Without it they are skipped.
 DATA_FILES = {
@@ -51,9 +58,23 @@ def pytest_report_header(config):
             f"skipped: tests on {', '.join(absent)}: "
             f"not in the folder KERAS_LAB_DATA ({place})"
         )
+    if BACKEND != "tensorflow":
+        lines.append(
+            f"skipped: files that use {', '.join(NEEDS_TENSORFLOW)}, and tests "
+            f"on two replicas: the backend is {BACKEND}"
+        )
     if config.option.markexpr == "not slow":
         lines.append("skipped: slow tests; run them with `pytest -m slow`")
     return lines
+
+
+def pytest_ignore_collect(collection_path):
+    if BACKEND == "tensorflow" or collection_path.suffix != ".py":
+        return None
+    if collection_path.name == "conftest.py":
+        return None
+    source = collection_path.read_text()
+    return True if any(name in source for name in NEEDS_TENSORFLOW) else None
 
 
 @pytest.fixture(autouse=True)
@@ -69,4 +90,6 @@ def rng():
 @pytest.fixture(scope="session")
 def strategy():
     """Two replicas. TensorFlow confuses the collectives of several of them."""
+    if BACKEND != "tensorflow":
+        pytest.skip("MirroredStrategy is TensorFlow's")
     return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])

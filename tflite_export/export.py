@@ -21,6 +21,7 @@ from tflite_export.inputs import (
     check_numbers,
     validation_inputs,
 )
+from tflite_export.other_backend import export_in_process, is_other_backend
 from tflite_export.precision import write_in_tolerance
 from tflite_export.prepare import (
     as_functional,
@@ -99,6 +100,15 @@ def export_tflite(
     runtime = Runtime.of(runtime)
     check_model(model)
     check_numbers(batch_size, tolerance)
+    if is_other_backend():
+        options = {
+            "batch_size": batch_size,
+            "validation_data": validation_data,
+            "tolerance": tolerance,
+            "other_weights": str(other_weights),
+            "runtime": runtime.name,
+        }
+        return export_in_process(model, path, str(format), options)
 
     # Give stateful layers their state as inputs and outputs.
     given, model = model, with_states(model)

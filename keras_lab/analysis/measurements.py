@@ -13,7 +13,6 @@ import numpy as np
 from keras_lab.binary_weight import BinaryWeight
 from keras_lab.constraints import WeightClip
 from keras_lab.convert.graph import binary_weights
-from keras_lab.optimizers import LABAdam
 
 __all__ = [
     "QUANTITIES",
@@ -114,12 +113,11 @@ def parse_quantity(entry: str) -> tuple[str, str] | None:
     return quantity, f"{layer}/{before}kernel{gate}"
 
 
-def measure(parts, optimizer, near_zero: float):
+def measure(parts, near_zero: float):
     """Yields the statistics of each part.
 
     Args:
         parts: A list of `Part`s.
-        optimizer: The model's optimizer, for the curvature; may be `None`.
         near_zero: A weight is near zero if |w| < near_zero·α.
 
     Yields:
@@ -127,18 +125,17 @@ def measure(parts, optimizer, near_zero: float):
         its latent weights, and its packed sign bits. A quantity that has no
         value at present is `None`.
     """
-    optimizer = _lab_adam(optimizer)
     weight = None
     for part in parts:
         if part.weight is not weight:
             weight = part.weight
             latent, alpha = _array(weight.latent), _array(weight.alpha)
-            direction = _curvature_direction(weight, optimizer)
+            direction = _curvature_direction(weight)
         w = part.select(latent)
         d = None if direction is None else part.select(direction)
         statistics = {
             **_shares(w, part.select_alpha(alpha), weight, near_zero),
-            **_spread(d, optimizer),
+            **_spread(d, weight.optimizer),
             "error": _relative_error(w, part.select_alpha(alpha), d),
         }
         yield statistics, w, sign_bits(w)
@@ -154,26 +151,16 @@ def flipped_share(before, after, count: int) -> float:
     return int(np.count_nonzero(np.unpackbits(before ^ after))) / count
 
 
-def _lab_adam(optimizer):
-    """The optimizer if it knows the curvature, or `None`."""
-    # Under mixed precision Keras wraps it.
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    return optimizer if isinstance(optimizer, LABAdam) else None
-
-
 def _array(variable):
     array = keras.ops.convert_to_numpy(variable)
     return array.astype(np.result_type(array, np.float32), copy=False)
 
 
-def _curvature_direction(weight, optimizer):
+def _curvature_direction(weight):
     """d without the factor 1/η, which may be infinite."""
-    if optimizer is None:
+    if weight.optimizer is None:
         return None
-    try:
-        return _array(optimizer.curvature(weight.latent, learning_rate=1.0))
-    except ValueError:  # Not built yet, or it does not train the weight.
-        return None
+    return _array(weight.optimizer.curvature(weight.latent, learning_rate=1.0))
 
 
 def _shares(w, alpha, weight, near_zero):

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_lab import _tensorflow as backend
+from keras_lab._backend import backend
 from keras_lab.analysis import figures as drawing
 from keras_lab.analysis.history import read_trajectories
 from keras_lab.analysis.measurements import parts_of
@@ -212,14 +212,16 @@ def _gradients(model, weights, x, y):
     """The gradients at ŵ, by the `id` of the weight."""
     if not model.compiled:
         raise ValueError(f"Model '{model.name}' has no loss. Compile it first.")
-    with backend.gradient_tape() as tape:
+
+    def loss():
         # What the step assigns stays in this scope and ends with it.
         state = [(variable, variable.value) for variable in model.variables]
         with keras.StatelessScope(state, collect_losses=True):
             scores = model(x, training=True)
-            loss = model.compute_loss(x, y, scores, training=True)
+            return model.compute_loss(x, y, scores, training=True)
+
     latents = {id(weight): weight.latent for weight in weights}
-    found = tape.gradient(loss, [v.value for v in latents.values()])
+    found = backend.gradients(loss, list(latents.values()))
     return {
         key: np.zeros(latents[key].shape, "float32")
         if gradient is None

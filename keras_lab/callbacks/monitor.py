@@ -8,7 +8,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_lab import _tensorflow as backend
+from keras_lab._backend import backend
+from keras_lab.analysis.events import EventWriter
 from keras_lab.analysis.history import read_history, write_history
 from keras_lab.analysis.measurements import (
     QUANTITIES,
@@ -137,9 +138,10 @@ class BinaryMonitor(keras.callbacks.Callback):
         known = not self.history or self.history[-1]["step"] == step
         self._signs = self._signs_now() if known else {}
         if self.log_dir is not None:
-            self._writer = backend.EventWriter(self.log_dir)
+            self._writer = EventWriter(self.log_dir)
 
     def _on_train_batch_end(self, batch, logs=None):
+        backend.sync(self.model)
         step = self._step()
         if step // self.every > self._step_before // self.every:
             self._measure(step)
@@ -190,8 +192,7 @@ class BinaryMonitor(keras.callbacks.Callback):
             self._warn_once(
                 f"Nothing to monitor. {no_binary_weights(self.model)}"
             )
-        optimizer = getattr(self.model, "optimizer", None)
-        measured = measure(parts, optimizer, self.near_zero)
+        measured = measure(parts, self.near_zero)
         self._latest = {}
         self._measured_at = self._epoch, step
         for part, (values, w, bits) in zip(parts, measured):

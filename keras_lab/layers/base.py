@@ -10,6 +10,7 @@ import inspect
 import keras
 from keras import ops
 
+from keras_lab._backend import backend
 from keras_lab.binary_weight import BinaryWeight, repair_scales
 from keras_lab.constraints import WeightClip
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
@@ -47,6 +48,11 @@ class BinaryLayer:
             setattr(self, _alpha_name(name), None)
 
     def add_weight(self, *args, name=None, **kwargs):
+        # Keras may build the layer inside a function that is being compiled.
+        with backend.init_scope():
+            return self._add_weight(*args, name=name, **kwargs)
+
+    def _add_weight(self, *args, name=None, **kwargs):
         if name not in self._kernels:
             return super().add_weight(*args, name=name, **kwargs)
         shape = kwargs.get("shape", args[0] if args else ())
@@ -142,8 +148,12 @@ class BinaryLayer:
 
     # Keras' Dense and Conv save only the variables that they know.
     def save_own_variables(self, store):
+        scales = {
+            weight.alpha.name: weight.current_scale()
+            for weight in self._binary_weights.values()
+        }
         for variable in self._own_variables():
-            store[variable.name] = variable
+            store[variable.name] = scales.get(variable.name, variable)
 
     def load_own_variables(self, store):
         variables = {v.name: v for v in self._own_variables()}
@@ -154,6 +164,14 @@ class BinaryLayer:
                 "holds another kind of layer in its place. "
                 f"Received: a file with {sorted(store.keys())}"
             )
+        for name, variable in variables.items():
+            if tuple(store[name].shape) != tuple(variable.shape):
+                raise ValueError(
+                    f"Layer '{self.name}' needs the variable '{name}' of shape "
+                    f"{tuple(variable.shape)}. The shape of a scale depends on "
+                    "the quantizer's `scale`, 'tensor' or 'channel'. Received: "
+                    f"a file with the shape {tuple(store[name].shape)}"
+                )
         for name, variable in variables.items():
             variable.assign(store[name])
         repair_scales(self.weights)

@@ -8,6 +8,9 @@ one matrix product, before the loop. The gradient of the recurrent kernel,
 is one matrix product after it, because what arrives at the projected input xₜ
 is ∂ℓ/∂zₜ. Only the recurrent product and the gates stay inside the loop.
 
+JAX needs the rule of a gradient before the loop has run. There the loop is
+differentiated as it is.
+
 A cell never sees a whole sequence, only the layer around it does. So it is the
 layer that calls `look_ahead`: see `TimeLoop.inner_loop`.
 """
@@ -20,6 +23,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_lab._backend import backend
 from keras_lab.binary_weight import repair_scales
 
 __all__ = ["Ahead", "DeferredGradient", "TimeLoop", "ahead_of"]
@@ -165,7 +169,12 @@ class TimeLoop:
             sequences = cell.project(sequences, ready[cell].kernel, training)
             ready[cell] = ready[cell]._replace(projected=True)
             # Under a mask an output may differ from the state.
-            if training and mask is None and self.cell is cell:
+            if (
+                backend.DEFERS_GRADIENTS
+                and training
+                and mask is None
+                and self.cell is cell
+            ):
                 deferred = cell.defer_gradient(ready[cell].recurrent_kernel)
             if deferred is not None:
                 layer = _AllOutputs(self)

@@ -1,5 +1,6 @@
 """Importing the package changes nothing else, and shows the public API."""
 
+import keras
 import pytest
 
 import keras_lab
@@ -42,7 +43,7 @@ def test_the_command_imports_keras_only_when_a_name_is_used():
     printed = run(
         """
         import sys
-        sys.argv = ["/usr/bin/keras-lab", "--help"]
+        import keras_lab_command
         import keras_lab
         import keras_lab.cli
         import keras_lab.files
@@ -58,3 +59,21 @@ def test_the_command_imports_keras_only_when_a_name_is_used():
         *(keras_lab.__version__, "False", "False"),
         *("BinaryDense", "True", "LABAdam", "True"),
     ]
+
+
+def test_importing_registers_the_classes_whatever_the_program_is_called(
+    tmp_path,
+):
+    model = keras.Sequential([keras.Input((3,)), keras_lab.BinaryDense(2)])
+    model.save(tmp_path / "model.keras")
+    printed = run(
+        f"""
+        import sys
+        sys.argv = ["/usr/bin/keras-lab"]
+        import keras_lab
+        import keras
+        model = keras.models.load_model({str(tmp_path / "model.keras")!r})
+        print(type(model.layers[0]).__name__)
+        """
+    )
+    assert printed == ["BinaryDense"]

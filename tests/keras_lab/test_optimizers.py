@@ -3,13 +3,14 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
+from keras.ops import convert_to_tensor
 
 import keras_lab
 from tests.keras_lab.networks import (
     check_alpha_is_true,
     check_same,
     data,
+    make_apply,
     network,
     train,
 )
@@ -52,7 +53,9 @@ def test_it_has_no_more_variables_than_adam():
     ours, theirs = keras_lab.LABAdam(), keras.optimizers.Adam()
     model = network()
     ours.build(model.trainable_variables)
-    theirs.build(model.trainable_variables)
+    theirs.build(
+        [v for v in model.trainable_variables if "alpha" not in v.path]
+    )
     shapes = [[v.shape for v in o.variables] for o in (ours, theirs)]
     assert shapes[0] == shapes[1]
 
@@ -89,7 +92,7 @@ def test_amsgrad_uses_the_largest_second_moment():
     expected, m, v, v_max = np.array([1.0, -2.0]), 0.0, 0.0, 0.0
     gradients = np.array([[4.0, 1.0], [0.1, 1.0], [-0.1, 3.0]])
     for t, g in enumerate(gradients, start=1):
-        optimizer.apply([tf.constant(g, "float32")], [w])
+        optimizer.apply([convert_to_tensor(g.astype("float32"))], [w])
         m, v = 0.9 * m + 0.1 * g, 0.5 * v + 0.5 * g**2
         v_max = np.maximum(v_max, v)
         d = (1e-8 + np.sqrt(v_max / (1 - 0.5**t))) / 0.1
@@ -158,15 +161,12 @@ def test_a_gradient_that_is_not_finite_harms_neither_weight_nor_alpha(
     model, optimizer = network(), keras_lab.LABAdam(0.01, clipnorm=clipnorm)
     train(model, optimizer)
     variables = model.trainable_variables
-    apply = tf.function(
-        lambda gradients: optimizer.apply(gradients, variables),
-        jit_compile=compiled,
-    )
+    apply = make_apply(optimizer, variables, compiled)
     for pair in BAD_PAIRS:
         gradients = [np.ones(v.shape, "float32") for v in variables]
         for gradient in gradients:
             gradient.flat[:2] = pair
-        apply([tf.constant(g) for g in gradients])
+        apply([convert_to_tensor(g) for g in gradients])
         for weight in model.get_weights():
             assert np.all(np.isfinite(weight)), pair
         check_alpha_is_true(model, optimizer)
@@ -183,11 +183,8 @@ def test_only_the_entries_that_are_not_finite_count_as_zero(compiled, amsgrad):
     ):
         optimizer = keras_lab.LABAdam(0.1, amsgrad=amsgrad)
         optimizer.build([variable])
-        step = tf.function(
-            lambda: optimizer.apply([tf.constant(g)], [variable]),
-            jit_compile=compiled,
-        )
-        step()
+        apply = make_apply(optimizer, [variable], compiled)
+        apply([convert_to_tensor(g)])
     np.testing.assert_array_equal(bad, good)
     assert np.ptp(good) > 0
 

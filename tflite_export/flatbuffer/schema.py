@@ -5,7 +5,13 @@ import numpy as np
 try:
     from ai_edge_litert import schema_py_generated as schema
 except ImportError:
-    from tensorflow.lite.python import schema_py_generated as schema
+    try:
+        from tensorflow.lite.python import schema_py_generated as schema
+    except ImportError as error:
+        raise ImportError(
+            "Reading .tflite files needs ai-edge-litert, and the export also "
+            'needs TensorFlow. Run: pip install "keras_lab[export]"'
+        ) from error
 
 
 def _names(enumeration):

@@ -1,0 +1,91 @@
+"""What keras.ops does not have, in JAX. See `_backend.py`."""
+
+import jax
+import keras
+from keras import ops
+
+__all__ = [
+    "DEFERS_GRADIENTS",
+    "SCALE_IS_TRAINABLE",
+    "TrainStep",
+    "adam_update",
+    "dense",
+    "expm1",
+    "finite",
+    "gradients",
+    "init_scope",
+    "is_concrete",
+    "keep_memory",
+    "sqrt",
+    "sync",
+]
+
+# The training step is a pure function. What an optimizer assigns is kept only
+# if it is one of its own variables or a trainable one.
+SCALE_IS_TRAINABLE = True
+# The rule of a custom gradient is traced in the forward pass.
+DEFERS_GRADIENTS = False
+
+# In a function that is compiled, a variable gets a value, not a tracer.
+init_scope = jax.ensure_compile_time_eval
+# Those of keras.ops may round float64 to float32.
+sqrt, expm1 = jax.numpy.sqrt, jax.numpy.expm1
+
+
+def adam_update(variable, m, v, gradient, rate, betas, epsilon):
+    """Takes one step of Adam, which XLA compiles to one pass.
+
+    m ← β₁m + (1−β₁)g,   v ← β₂v + (1−β₂)g²,   w ← w − rate·m / (√v + ε)
+    """
+    m.assign(m + (gradient - m) * (1 - betas[0]))
+    v.assign(v + (gradient * gradient - v) * (1 - betas[1]))
+    variable.assign(variable - rate * m / (sqrt(v.value) + epsilon))
+
+
+def dense(gradient):
+    """The gradient as a tensor, also if it is sparse."""
+    return ops.convert_to_tensor(gradient, sparse=False)
+
+
+def finite(g):
+    """The gradient, with zeros where its square is not finite."""
+    return ops.where(ops.isfinite(ops.square(g)), g, ops.zeros_like(g))
+
+
+def gradients(function, variables):
+    """The gradients of the scalar function() with respect to variables."""
+
+    def loss(values):
+        state = list(zip(variables, values))
+        with keras.StatelessScope(state_mapping=state):
+            return function()
+
+    return jax.grad(loss)([variable.value for variable in variables])
+
+
+def is_concrete(x) -> bool:
+    """Whether x has a value, instead of being traced."""
+    return not isinstance(x, jax.core.Tracer)
+
+
+def keep_memory():
+    """Has no effect: the setting is one of TensorFlow."""
+
+
+def sync(model):
+    """Gives the variables of a model their values inside an epoch of `fit`."""
+    model.jax_state_sync()
+
+
+class TrainStep:
+    """The training step of `keras_lab.LABModel`.
+
+    It is Keras' own step. The optimizer updates α in its `stateless_apply`.
+    """
+
+    def train_step(self, state, data):
+        logs, state = super().train_step(state, data)
+        variables = [*self.trainable_variables, *self.non_trainable_variables]
+        values = [*state[0], *state[1]]
+        with keras.StatelessScope(state_mapping=list(zip(variables, values))):
+            return {**logs, **self.alpha_logs()}, state

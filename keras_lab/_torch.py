@@ -1,0 +1,113 @@
+"""What keras.ops does not have, in torch. See `_backend.py`."""
+
+import contextlib
+import warnings
+
+import keras
+import torch
+from keras import ops
+
+__all__ = [
+    "DEFERS_GRADIENTS",
+    "SCALE_IS_TRAINABLE",
+    "TrainStep",
+    "adam_update",
+    "dense",
+    "expm1",
+    "finite",
+    "gradients",
+    "init_scope",
+    "is_concrete",
+    "keep_memory",
+    "sqrt",
+    "sync",
+]
+
+# An optimizer can assign α in a training step.
+SCALE_IS_TRAINABLE = False
+# The rule of a custom gradient runs in the backward pass.
+DEFERS_GRADIENTS = True
+
+init_scope = contextlib.nullcontext
+# Those of keras.ops may round float64 to float32.
+sqrt, expm1 = torch.sqrt, torch.expm1
+
+
+@torch.no_grad()
+def adam_update(variable, m, v, gradient, rate, betas, epsilon):
+    """Takes one step of Adam in place.
+
+    m ← β₁m + (1−β₁)g,   v ← β₂v + (1−β₂)g²,   w ← w − rate·m / (√v + ε)
+    """
+    m, v = m.value, v.value
+    m.lerp_(gradient, 1 - betas[0])
+    v.mul_(betas[1]).addcmul_(gradient, gradient, value=1 - betas[1])
+    denominator = v.sqrt().add_(epsilon).div_(rate)
+    variable.value.addcdiv_(m, denominator, value=-1)
+
+
+def dense(gradient):
+    """The gradient as a tensor, also if it is sparse."""
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
+@torch.no_grad()
+def finite(g):
+    """The gradient, with zeros where its square is not finite."""
+    # Checking every entry costs more than the one sum that says whether to, as
+    # long as the processor need not wait for the sum.
+    if g.device.type == "cpu" and torch.isfinite(torch.sum(g * g)):
+        return g
+    return torch.where(torch.isfinite(g * g), g, torch.zeros_like(g))
+
+
+def gradients(function, variables):
+    """The gradients of the scalar function() with respect to variables."""
+    values = [variable.value for variable in variables]
+    return torch.autograd.grad(function(), values, allow_unused=True)
+
+
+def is_concrete(x) -> bool:
+    """Whether x has a value, instead of being traced."""
+    return getattr(getattr(x, "device", None), "type", "cpu") != "meta"
+
+
+def keep_memory():
+    """Has no effect: the setting is one of TensorFlow."""
+
+
+def sync(model):
+    """Gives the variables of a model their values inside an epoch of `fit`."""
+
+
+class TrainStep:
+    """The training step of `keras_lab.LABModel`: Algorithm 1, line by line."""
+
+    def train_step(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+
+        # Lines 1-9. α is a function of w^t and d^{t-1}: the optimizer computed
+        # it at the end of the last step.
+        y_pred = self(x, training=True)
+        self.zero_grad()
+        loss = self.compute_loss(x, y, y_pred, sample_weight, training=True)
+        batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(loss, sample_weight=batch_size)
+
+        # Lines 10-14 and 17: the gradient at ŵ, applied to w unchanged.
+        weights = self.trainable_weights
+        if weights:
+            self.optimizer.scale_loss(loss).backward()
+            gradients = [variable.value.grad for variable in weights]
+            # Lines 15-25: moments, curvature, weights, learning rate; and line
+            # 3 of the next step, so that α is up to date between steps.
+            with torch.no_grad():
+                self.optimizer.apply(gradients, weights)
+        else:
+            warnings.warn(
+                "The model does not have any trainable weights.", stacklevel=2
+            )
+        logs = self.compute_metrics(x, y, y_pred, sample_weight)
+        return {**logs, **self.alpha_logs()}

@@ -1,0 +1,139 @@
+"""What holds on every backend of Keras. `.ci/run` runs it on all three."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+
+import keras_lab
+from keras_lab.binary_weight import weights_of
+from tests.keras_lab.networks import data, network, train
+
+K = keras_lab
+LAYERS = {
+    "dense": (lambda **o: K.BinaryDense(2, **o), (8, 6)),
+    "conv": (lambda **o: K.BinaryConv2D(2, 3, **o), (8, 6, 6, 3)),
+    "separable": (lambda **o: K.BinarySeparableConv2D(2, 3, **o), (8, 6, 6, 3)),
+    "lstm": (lambda **o: K.BinaryLSTM(2, **o), (8, 4, 3)),
+}
+
+
+def compiled(function):
+    name = keras.config.backend()
+    if name == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function, jit_compile=True)
+    if name == "jax":
+        import jax
+
+        return jax.jit(lambda x: function(x))
+    return function
+
+
+def check_alphas(model):
+    weights = weights_of(model.variables)
+    assert weights
+    for weight in weights:
+        weight.check_alpha()
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(
+    "quantizer", ["lab", "binary_connect", K.LAB(scale="channel")], ids=str
+)
+def test_a_layer_can_be_built_inside_a_compiled_function(layer, quantizer, rng):
+    make, shape = LAYERS[layer]
+    layer = make(kernel_quantizer=quantizer)
+    x = rng.normal(size=shape).astype("float32")
+    run = compiled(layer)
+    first, second = (keras.ops.convert_to_numpy(run(x)) for _ in range(2))
+    eager = keras.ops.convert_to_numpy(layer(x))
+    np.testing.assert_allclose(first, eager, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(first, second)
+    check_alphas(layer)
+
+
+def test_a_model_without_an_input_is_built_by_a_compiled_fit(rng):
+    x = rng.normal(size=(8, 6)).astype("float32")
+    model = keras.Sequential([K.BinaryDense(2)])
+    jit = keras.config.backend() != "torch"
+    model.compile(K.LABAdam(0.01), "mse", jit_compile=jit)
+    model.fit(x, x[:, :2], verbose=0)
+    assert np.isfinite(model.predict(x, verbose=0)).all()
+    check_alphas(model)
+
+
+def test_a_change_by_hand_within_the_bounds_is_found(rng):
+    model = network()
+    train(model, K.LABAdam(0.01))
+    check_alphas(model)
+    kernel = model.layers[0].kernel
+    kernel.assign(kernel.numpy() * np.linspace(0.2, 1, kernel.shape[1]))
+    with pytest.raises(ValueError, match=r"keras_lab\.refresh\(model\)"):
+        check_alphas(model)
+    K.refresh(model)
+    check_alphas(model)
+
+
+def test_weights_loaded_into_a_trained_model_are_no_false_alarm(tmp_path):
+    old, new = network(), network(seed=2)
+    train(old, K.LABAdam(0.01))
+    old.save_weights(tmp_path / "a.weights.h5")
+    train(new, K.LABAdam(0.02))
+    new.load_weights(tmp_path / "a.weights.h5")
+    check_alphas(new)
+    train(new)
+    check_alphas(new)
+
+
+def test_a_file_saved_while_averages_are_swapped_in_has_their_alpha(tmp_path):
+    model = network()
+    optimizer = K.LABAdam(0.05, use_ema=True, ema_momentum=0.9)
+    model.compile(optimizer, "squared_hinge")
+    x, y = data()
+    swap = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
+    path = tmp_path / "swapped.weights.h5"
+    save = keras.callbacks.ModelCheckpoint(path, save_weights_only=True)
+    model.fit(x, y, batch_size=16, epochs=2, callbacks=[swap, save], verbose=0)
+    loaded = network()
+    loaded.load_weights(path)
+    for weight in weights_of(loaded.variables):
+        (own,) = (
+            w
+            for w in weights_of(model.variables)
+            if w.latent.shape == weight.latent.shape
+        )
+        d = keras.ops.convert_to_numpy(optimizer.curvature(own.latent))
+        w = np.abs(weight.latent.numpy())
+        np.testing.assert_allclose(
+            weight.alpha, np.sum(d * w) / np.sum(d), rtol=1e-4
+        )
+
+
+def test_labadam_under_a_multi_optimizer_gives_its_curvature():
+    model = network()
+    chosen = keras.optimizers.OptimizerMap(
+        keras.optimizers.SGD(0.01), {".*kernel": K.LABAdam(0.01)}
+    )
+    monitor = K.callbacks.BinaryMonitor()
+    model.compile(keras.optimizers.MultiOptimizer(chosen), "squared_hinge")
+    x, y = data()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.filterwarnings("ignore", ".*(donated|__array__).*")
+        model.fit(x, y, callbacks=[monitor], verbose=0)
+    assert all(row["d_median"] > 0 for row in monitor.history)
+    check_alphas(model)
+
+
+def test_a_scale_of_another_shape_is_refused_by_name(tmp_path):
+    old, new = network(), network(K.LAB(scale="channel"))
+    old.save_weights(tmp_path / "a.weights.h5")
+    with pytest.raises(ValueError, match="'tensor' or 'channel'"):
+        new.load_weights(tmp_path / "a.weights.h5")
+
+
+def test_the_clip_can_be_read():
+    assert repr(K.constraints.WeightClip(0.5)) == "WeightClip(limit=0.5)"

@@ -1,0 +1,98 @@
+"""Export of a model that Keras runs on JAX or torch.
+
+TensorFlow's converter needs a model on the TensorFlow backend, and Keras cannot
+change its backend in a running process. So the model is saved to a temporary
+file, and a process of its own loads and exports it. The two exchange files in a
+temporary folder.
+"""
+
+import importlib.util
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import keras
+
+MODEL, ARGUMENTS, RESULT = "model.keras", "arguments.pickle", "result.pickle"
+
+
+def is_other_backend() -> bool:
+    """Whether Keras runs on another backend than TensorFlow."""
+    return keras.config.backend() != "tensorflow"
+
+
+def export_in_process(model: keras.Model, path: Path, format: str, options):
+    """Exports a model in a process with the TensorFlow backend.
+
+    Args:
+        model: The model. Its custom layers and functions must be those of
+            Keras or keras_lab: the other process knows no others.
+        path: Where to write.
+        format: As in `export_tflite`.
+        options: The keyword arguments of `export_tflite`.
+
+    Returns:
+        The `ExportReport`.
+    """
+    if importlib.util.find_spec("tensorflow") is None:
+        raise ImportError(
+            "The export needs TensorFlow, also if the model was trained on "
+            'another backend. Run: pip install "keras_lab[export]". '
+            f"Received: KERAS_BACKEND={keras.config.backend()}"
+        )
+    options = {
+        **options,
+        "validation_data": keras.tree.map_structure(
+            lambda x: None if x is None else keras.ops.convert_to_numpy(x),
+            options["validation_data"],
+        ),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        model.save(folder / MODEL)
+        arguments = {"path": path.absolute(), "format": format, **options}
+        (folder / ARGUMENTS).write_bytes(pickle.dumps(arguments))
+        environment = {
+            **os.environ,
+            "KERAS_BACKEND": "tensorflow",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", __name__, str(folder)],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        if not (folder / RESULT).exists():
+            raise RuntimeError(
+                "The process that exports the model has failed:\n"
+                f"{done.stderr[-2000:]}"
+            )
+        # Written by the process that was started above.
+        result = pickle.loads((folder / RESULT).read_bytes())
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def main(folder: Path) -> None:
+    """What the other process does."""
+    import keras_lab
+    from tflite_export import export_tflite
+
+    try:
+        model = keras_lab.files.load_model(folder / MODEL)
+        arguments = pickle.loads((folder / ARGUMENTS).read_bytes())
+        result = export_tflite(model, **arguments)
+    except Exception as error:
+        # With its class and message; the traceback cannot be pickled.
+        result = error.with_traceback(None)
+        result.__cause__ = result.__context__ = None
+    (folder / RESULT).write_bytes(pickle.dumps(result))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
