@@ -18,7 +18,7 @@ from tflite_export.flatbuffer.schema import (
     unpack_low_bits,
 )
 from tflite_export.flatbuffer.serialize import serialize
-from tflite_export.flatbuffer.verify import check_references, verify
+from tflite_export.flatbuffer.structure import check_references, check_structure
 
 
 class FlatModel:
@@ -30,7 +30,7 @@ class FlatModel:
     """
 
     def __init__(self, content: bytes):
-        verify(content)
+        check_structure(content)
         with damage_as_error("TFLite model"):
             root = schema.Model.GetRootAs(content, 0)
             self.model = schema.ModelT.InitFromObj(root)

@@ -52,7 +52,7 @@ MAX_TABLES = 2_000_000
 MOST_ELEMENTS = 1 << 48
 
 
-def verify(content: bytes) -> None:
+def check_structure(content: bytes) -> None:
     """Raises InvalidModelError if a part of the model is outside the file."""
     if len(content) < 8 or content[4:8] != b"TFL3":
         raise InvalidModelError(
