@@ -35,6 +35,10 @@ class Finished(RunError):
     """The result of a run is there already."""
 
 
+class NotNow(RunError):
+    """Another process works on a run, or on one that it depends on."""
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keeps other processes away from a result.
@@ -46,7 +50,7 @@ def locked(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(blocking=False)
     except filelock.Timeout:
-        raise RunError(
+        raise NotNow(
             f"Another process works on {path}. Wait for it, or stop it."
         ) from None
     except OSError as error:

@@ -1,5 +1,6 @@
 """What a result holds about a network after each epoch."""
 
+import base64
 import math
 
 import keras
@@ -20,20 +21,55 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def alphas(model: keras.Model) -> dict[str, float | None]:
-    """The α of each binary weight, or of each gate, by name.
+def scales(model: keras.Model) -> dict[str, float | None]:
+    """The α of each binary weight, or of each gate, and α / mean|w|, by name.
 
-    The names are those of `keras_lab.callbacks.BinaryMonitor`: `dense_1/alpha`,
-    `lstm/recurrent_alpha_i`.
+    The names of α are those of `keras_lab.callbacks.BinaryMonitor`, such as
+    `dense_1/alpha` and `lstm/recurrent_alpha_i`; the ratio is `dense_1/ratio`.
+    If there is one α per channel, it is their mean.
     """
     found = {}
     for path, weight in keras_lab.binary_weights(model).items():
         name = path.removesuffix(weight.latent.name) + weight.alpha.name
-        alpha = weight.alpha.numpy()
-        gates = zip("ifco", alpha) if alpha.ndim else [("", alpha)]
-        for gate, value in gates:
-            found[f"{name}_{gate}" if gate else name] = finite(value)
+        size = np.abs(weight.latent.numpy()).reshape(weight.shape)
+        gates, axes = [""], None
+        if len(weight.shape) == 3:
+            gates, axes = ["_i", "_f", "_c", "_o"], (0, 2)
+        alpha = weight.alpha.numpy().reshape(len(gates), -1).mean(axis=1)
+        ratio = alpha / size.mean(axes, dtype=np.float64)
+        for gate, *values in zip(gates, alpha, ratio):
+            for kind, value in zip(("alpha", "ratio"), values):
+                key = name.replace("alpha", kind) + gate
+                found[key] = finite(value)
     return found
+
+
+def rows(model: keras.Model, part: Part) -> dict[str, list] | None:
+    """How large the weights of each byte are, and their curvature.
+
+    For each row of the input kernel: how often the byte occurs in `part`, and
+    the means of |w| and of d, up to a factor. `None` if there is no LSTM.
+    """
+    weight = keras_lab.binary_weights(model).get("lstm/kernel")
+    if weight is None:
+        return None
+    curvature = model.optimizer.curvature(weight.latent, learning_rate=1)
+    means = {"weight": weight.latent.numpy(), "curvature": curvature.numpy()}
+    count = np.bincount(part.x.ravel(), minlength=weight.shape[0])
+    return {
+        "count": count.tolist(),
+        **{
+            name: [float(f"{x:.6g}") for x in np.abs(values).mean(axis=1)]
+            for name, values in means.items()
+        },
+    }
+
+
+def hits(model: keras.Model, part: Part, batch: int) -> str:
+    """Whether each prediction is right: one bit per example, in base64."""
+    right = model.predict(part.x, batch, verbose=0).argmax(axis=1)
+    right = right == part.y.argmax(axis=1)
+    return base64.b64encode(np.packbits(right)).decode()
 
 
 def recurrent_gradient(model: keras.Model, part: Part) -> dict | None:

@@ -4,32 +4,16 @@ import dataclasses
 import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from examples.paper.recipes import PARTS, RECIPES, Plan, Recipe
-from examples.paper.schemes import SCHEMES
+from examples.paper.recipes import PARTS, RECIPES, Plan, Recipe, select
+from examples.paper.schemes import ALL_SCHEMES
 from examples.paper.tables import Column, Table
 
 
 class ResultError(Exception):
     """A file among the results is not a result."""
-
-
-def select(history: Mapping[str, Sequence], measure: str) -> dict | None:
-    """The epoch with the lowest validation measure; the last of equal ones.
-
-    The epoch counts from 1 and comes with its validation and test measure. In
-    the history a number that was not finite is `None`; the result is `None` if
-    no epoch has both measures.
-    """
-    names = [f"validation_{measure}", f"test_{measure}"]
-    pairs = enumerate(zip(*(history[name] for name in names)), start=1)
-    finite = [(pair, epoch) for epoch, pair in pairs if None not in pair]
-    if not finite:
-        return None
-    pair, epoch = min(finite, key=lambda found: (found[0][0], -found[1]))
-    return {"epoch": epoch, **dict(zip(names, pair))}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,12 +33,18 @@ class Run:
     def measure(self) -> str:
         return self.recipe.task.measure
 
+    @property
+    def is_at_the_papers_rate(self) -> bool:
+        scheme = ALL_SCHEMES[self.scheme]
+        return self.learning_rate == self.recipe.learning_rate(scheme, 1)
+
     def fits(self, column: Column, scheme: str, **sizes: int) -> bool:
         """Whether it belongs to a cell of a table."""
         sizes = {**column.sizes, **sizes}
         return (
             (self.content["recipe"], self.scheme) == (column.recipe, scheme)
             and self.follow == "paper"
+            and self.is_at_the_papers_rate
             and sizes.items() <= self.sizes.items()
         )
 
@@ -177,7 +167,7 @@ def load(folder: Path) -> list[Run]:
                 f"{type(error).__name__}: {error}"
             ) from error
         runs.append(Run(content))
-    schemes = list(SCHEMES)
+    schemes = list(ALL_SCHEMES)
     return sorted(
         runs,
         key=lambda run: (run.experiment, schemes.index(run.scheme), run.seed),
@@ -188,7 +178,8 @@ def _check(content, path):
     """Raises an error if this is not the content of a result at this path."""
     name, scheme, seed = (content[n] for n in ("recipe", "scheme", "seed"))
     recipe = RECIPES[name].following(content["follow"])
-    plan = Plan(name, recipe, scheme, seed, content["sizes"])
+    rate = content["learning_rate"]
+    plan = Plan(name, recipe, scheme, seed, content["sizes"], rate=rate)
     if plan.path(path.parents[1]) != path:
         raise ValueError(f"it is the result of {plan}")
     # The recipe, batch and learning rate must be those of today.

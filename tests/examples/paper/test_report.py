@@ -7,8 +7,8 @@ import matplotlib.image
 import pytest
 
 from examples.paper import figures, report
-from examples.paper.recipes import RECIPES, Plan
-from examples.paper.results import find, load, select, shown
+from examples.paper.recipes import RECIPES, Plan, select
+from examples.paper.results import find, load, shown
 from examples.paper.tables import TABLES
 
 PAGE = report.ROOT / "results" / "paper" / "README.md"
