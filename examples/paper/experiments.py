@@ -1,15 +1,16 @@
 """The runs of the page of results, in the order in which they matter.
 
 `train.py queue` works through them. Several processes may do so side by side.
+`comparisons.py` says what they show.
 """
 
 import json
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from examples.paper.recipes import RECIPES, Plan, select
-from examples.paper.schemes import CONTROLS, SCHEMES, WEIGHT_ONLY
+from examples.paper.schemes import ALL_SCHEMES, CONTROLS, SCHEMES, WEIGHT_ONLY
 
 SIGNS = ("bnn", "xnor", "lab2")
 
@@ -73,6 +74,20 @@ def _why(folder):
                     yield Plan(WHY, RECIPES[WHY], scheme, seed, rate=rate)
 
 
+def _first(folder):
+    """What ran first, with one seed."""
+    yield from _plans("mnist", SCHEMES)
+    yield from _plans("mnist_no_norm", SCHEMES, width=512)
+    yield from _plans("svhn", WEIGHT_ONLY, epochs=20, width=16)
+    yield from _plans("svhn", WEIGHT_ONLY, epochs=16, width=32)
+    yield from _plans("war_and_peace", WEIGHT_ONLY, epochs=5)
+    yield from _plans("linux_kernel", WEIGHT_ONLY, epochs=5, cells=128)
+    yield from _plans("war_and_peace_short", WEIGHT_ONLY)
+    for steps, epochs in ((10, 5), (50, 5), (150, 15)):
+        sizes = {"cells": 128, "steps": steps}
+        yield from _plans("war_and_peace", WEIGHT_ONLY, epochs=epochs, **sizes)
+
+
 GROUPS = {
     "schedule": lambda folder: _plans(
         "war_and_peace",
@@ -89,6 +104,7 @@ GROUPS = {
     ),
     "code": _code,
     "cells_512": _cells_512,
+    "first": _first,
 }
 
 
@@ -112,15 +128,21 @@ def finished(folder: Path, plan: Plan) -> dict | None:
 
 def chosen_rate(folder: Path, scheme: str) -> float | None:
     """The best learning rate of a scheme, or `None` while it is not known."""
+    plans = [Plan(WHY, RECIPES[WHY], scheme, rate=rate) for rate in RATES]
+    return best_rate(filter(None, (finished(folder, plan) for plan in plans)))
+
+
+def best_rate(results: Iterable[Mapping]) -> float | None:
+    """The learning rate with the lowest validation loss.
+
+    `None` unless there is a result for each of `RATES`.
+    """
     losses = {}
-    for rate in RATES:
-        plan = Plan(WHY, RECIPES[WHY], scheme, rate=rate)
-        content = finished(folder, plan)
-        if content is None:
-            return None
-        best = select(content["history"], "loss")
-        losses[rate] = best["validation_loss"] if best else float("inf")
-    return min(losses, key=losses.get)
+    for result in results:
+        best = select(result["history"], "loss")
+        loss = best["validation_loss"] if best else float("inf")
+        losses[result["learning_rate"]] = loss
+    return min(losses, key=losses.get) if len(losses) == len(RATES) else None
 
 
 def scale_ratios(folder: Path, plan: Plan) -> dict[str, list[float]] | None:
@@ -130,7 +152,7 @@ def scale_ratios(folder: Path, plan: Plan) -> dict[str, list[float]] | None:
     the plan, its chosen learning rate and the same seed; `None` if that run is
     not finished.
     """
-    source = (SCHEMES | CONTROLS)[plan.scheme].ratio_of
+    source = ALL_SCHEMES[plan.scheme].ratio_of
     rate = chosen_rate(folder, source)
     if rate is None:
         return None

@@ -1,7 +1,6 @@
 """Trains the paper's networks.
 
     python examples/paper/train.py mnist --scheme lab --seed 1
-    python examples/paper/train.py table1 --budget small
     python examples/paper/train.py queue
 
 Each run writes `results/paper/<experiment>/<scheme>-<seed>.json` after every
@@ -31,12 +30,11 @@ import numpy as np
 
 import keras_lab
 from examples.environment import environment
-from examples.paper import checkpoints, experiments, measurements
-from examples.paper.checkpoints import Finished, NotNow, RunError
+from examples.paper import experiments, results
 from examples.paper.data import DataError, Part
 from examples.paper.recipes import FOLLOW, PARTS, RECIPES, Plan, select
+from examples.paper.results import Finished, NotNow, RunError
 from examples.paper.schemes import ALL_SCHEMES, SCHEMES
-from examples.paper.tables import TABLES, jobs
 
 EVALUATION_BATCH = 500
 
@@ -84,7 +82,7 @@ def run(
     """
     path, epochs = plan.path(folder), plan.all_epochs
     measure = plan.recipe.task.measure
-    with checkpoints.locked(path):
+    with results.locked(path):
         model, parts, result = _begin(plan, data_folder, path, jit_compile)
         first, began = result["epochs_done"] + 1, time.monotonic()
         departures = "; ".join(result["departures"])
@@ -92,7 +90,7 @@ def run(
         for epoch in range(first, epochs + 1):
             numbers = _train_epoch(model, parts, plan, epoch)
             _record(result, numbers, model, parts, measure)
-            checkpoints.save(path, model, result)
+            results.save(path, model, result)
             each = (time.monotonic() - began) / (epoch - first + 1)
             shown = [
                 f"{part} {_show(numbers[f'{part}_{measure}'], measure)}   "
@@ -112,7 +110,7 @@ def run(
 def _begin(plan, data_folder, path, jit_compile):
     """The model, the parts of the data and the result, new or from before."""
     configuration = plan.configuration()
-    result = checkpoints.previous(path, configuration, plan.all_epochs)
+    result = results.previous(path, configuration, plan.all_epochs)
     recipe, scheme = plan.recipe, ALL_SCHEMES[plan.scheme]
     if scheme.ratio_of:
         ratios = experiments.scale_ratios(path.parents[1], plan)
@@ -144,7 +142,7 @@ def _begin(plan, data_folder, path, jit_compile):
             f"Received: {described}"
         )
     else:
-        checkpoints.restore(path, model)
+        results.restore(path, model)
     if scheme.ratio_of:
         result["scale_ratios"] = ratios
     result["epochs_planned"] = plan.all_epochs
@@ -187,7 +185,7 @@ def _train_epoch(model, parts, plan, epoch):
         logs[name] = model.evaluate(batches, verbose=0, return_dict=True)
     numbers = {"learning_rate": rate}
     for name, values in logs.items():
-        loss = measurements.finite(values["loss"])
+        loss = results.finite(values["loss"])
         numbers[f"{name}_loss"] = loss
         if "categorical_accuracy" in values:
             error = round(100 * (1 - values["categorical_accuracy"]), 4)
@@ -196,7 +194,7 @@ def _train_epoch(model, parts, plan, epoch):
     numbers["train_seconds"] = round(trained - began, 2)
     numbers["seconds"] = round(time.monotonic() - began, 2)
     numbers["zeroed_gradients"] = int(model.optimizer.zeroed.numpy())
-    return {**numbers, **measurements.scales(model)}
+    return {**numbers, **results.scales(model)}
 
 
 def _record(result, numbers, model, parts, measure):
@@ -208,12 +206,10 @@ def _record(result, numbers, model, parts, measure):
     result["epochs_done"] += 1
     result["selected"] = best = select(result["history"], measure)
     if measure == "error" and best and best["epoch"] == result["epochs_done"]:
-        result["hits"] = measurements.hits(
-            model, parts["test"], EVALUATION_BATCH
-        )
-    if gradient := measurements.recurrent_gradient(model, parts["validation"]):
+        result["hits"] = results.hits(model, parts["test"], EVALUATION_BATCH)
+    if gradient := results.recurrent_gradient(model, parts["validation"]):
         result["recurrent_gradient"] = gradient
-        result["rows"] = measurements.rows(model, parts["train"])
+        result["rows"] = results.rows(model, parts["train"])
 
 
 def _show(value, measure):
@@ -226,9 +222,8 @@ def parse(arguments=None) -> argparse.Namespace:
     """The options, with the runs that they ask for as `plans`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("what", choices=[*RECIPES, *TABLES, "queue"], metavar="WHAT",
-        help=f"an experiment ({', '.join(RECIPES)}), all runs of a table "
-        f"({', '.join(TABLES)}), or queue")  # fmt: skip
+    add("what", choices=[*RECIPES, "queue"], metavar="WHAT",
+        help=f"an experiment ({', '.join(RECIPES)}), or queue")  # fmt: skip
     add("--groups", nargs="+", choices=experiments.GROUPS, metavar="G",
         default=list(experiments.GROUPS), help="for the queue: one or more of "
         f"{', '.join(experiments.GROUPS)}; default: all, in this order"
@@ -251,24 +246,17 @@ def parse(arguments=None) -> argparse.Namespace:
     add("--follow", choices=FOLLOW, default="paper",
         help="which one decides where the paper and its authors' code differ; "
         "default: paper")  # fmt: skip
-    add("--budget", choices=("full", "small"), default="full",
-        help="for a table: the paper's sizes and epochs, or what two "
-        "CPU cores can do; default: full")  # fmt: skip
     add("--data-dir", metavar="DIR",
         help="default: KERAS_LAB_DATA, or datasets in ~/.keras")  # fmt: skip
     add("--results-dir", type=Path, default=ROOT / "results" / "paper",
         metavar="DIR", help="default: results/paper")  # fmt: skip
     add("--no-jit", action="store_true", help="train without XLA")
     options = parser.parse_args(arguments)
-    if options.what == "queue":
-        return options
-    try:
-        options.plans = _plans(options)
-    except ValueError as error:
-        parser.error(str(error))
-    if not options.plans:
-        schemes = ", ".join(options.scheme)
-        parser.error(f"{options.what} has no runs of the scheme {schemes}")
+    if options.what != "queue":
+        try:
+            options.plans = _plans(options)
+        except ValueError as error:
+            parser.error(str(error))
     return options
 
 
@@ -282,26 +270,14 @@ def _positive(text):
 
 def _plans(options):
     """The runs that the options ask for."""
-    what, epochs, chosen = options.what, options.epochs, options.scheme
+    recipe = RECIPES[options.what].following(options.follow)
     sizes = {n: getattr(options, n) for n in ("width", "cells", "steps")}
     sizes = {name: size for name, size in sizes.items() if size}
-    if what in TABLES and (sizes or epochs or options.rate):
-        raise ValueError(f"{what} has its own sizes, epochs and rates")
-    wanted = [(what, scheme, sizes, epochs) for scheme in chosen or SCHEMES]
-    if what in TABLES:
-        wanted = jobs(TABLES[what], options.budget)
+    rest = (sizes, options.epochs, options.rate)
     return [
-        Plan(
-            name,
-            RECIPES[name].following(options.follow),
-            scheme,
-            seed,
-            *rest,
-            options.rate,
-        )
+        Plan(options.what, recipe, scheme, seed, *rest)
         for seed in options.seed
-        for name, scheme, *rest in wanted
-        if scheme in (chosen or SCHEMES)
+        for scheme in options.scheme or SCHEMES
     ]
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from examples.paper import experiments, train
-from examples.paper.checkpoints import Finished, NotNow
 from examples.paper.recipes import RECIPES, Plan
+from examples.paper.results import Finished, NotNow
 from examples.paper.schemes import ALL_SCHEMES, CONTROLS, ScaledBWN
 
 GATES = 4
@@ -118,6 +118,7 @@ def queued(tmp_path, monkeypatch):
                 values = [number + 1, number + 2]
                 history[f"lstm/{kind}ratio_{gate}"] = values
         content = {"epochs_done": plan.all_epochs, "history": history}
+        content["learning_rate"] = plan.learning_rate(1)
         plan.path(folder).parent.mkdir(parents=True, exist_ok=True)
         plan.path(folder).write_text(json.dumps(content))
         ran.append(plan)

@@ -8,8 +8,7 @@ import pytest
 
 from examples.paper import figures, report
 from examples.paper.recipes import RECIPES, Plan, select
-from examples.paper.results import find, load, shown
-from examples.paper.tables import TABLES
+from examples.paper.tables import TABLES, find, load, shown
 
 PAGE = report.ROOT / "results" / "paper" / "README.md"
 

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from examples.paper import train
-from examples.paper.checkpoints import Finished, RunError
 from examples.paper.data import Dataset, Part, text_file
 from examples.paper.recipes import RECIPES, Plan
+from examples.paper.results import Finished, RunError
 from examples.paper.schemes import SCHEMES
-from examples.paper.tables import TABLES, jobs
 
 
 def tiny_data(_folder=None):
@@ -278,8 +277,7 @@ def test_schemes_start_from_the_same_weights_and_seeds_do_not():
     [
         ("mnist --epochs 0", "from 1 to 4294967295. Received: 0"),
         ("mnist --cells 5", "only the sizes width. Received: cells"),
-        ("table1 --epochs 3", "its own sizes, epochs and rates"),
-        ("table2 --scheme bnn", "no runs of the scheme bnn"),
+        ("mnist --scheme lab_input", "LSTM only. Received: mnist"),
     ],
 )
 def test_bad_options_are_named_before_any_work(arguments, complaint, capsys):
@@ -292,7 +290,7 @@ def test_bad_options_are_named_before_any_work(arguments, complaint, capsys):
 @pytest.mark.filterwarnings("ignore:`keep_memory:UserWarning")
 def test_missing_data_is_reported_once(tmp_path, capsys):
     options = ["--data-dir", "absent", "--results-dir", str(tmp_path)]
-    assert train.main(["table4", *options]) == 1
+    assert train.main(["queue", "--groups", "mnist", *options]) == 1
     assert capsys.readouterr().err.count("does not exist") == 1
 
 
@@ -307,16 +305,3 @@ def test_the_command_runs_and_does_not_overwrite(tmp_path, capsys, monkeypatch):
     assert train.main(options) == 0
     assert "not overwritten" in capsys.readouterr().err
     assert (tmp_path / "mnist" / "lab-1.json").read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("table", "budget", "count", "example"),
-    [
-        ("table1", "full", 21, ("cifar10", "bnn", {}, None)),
-        ("table1", "small", 21, ("cifar10", "lab", {"width": 32}, 16)),
-        ("table2", "small", 8, ("svhn", "lab", {"width": 16}, 16)),
-    ],
-)
-def test_a_table_is_a_list_of_runs(table, budget, count, example):
-    todo = jobs(TABLES[table], budget)
-    assert len(todo) == count and example in todo
