@@ -36,9 +36,10 @@ def interval(differences: list[float]) -> tuple[float, float]:
 def format_interval(differences: list[float]) -> str:
     """The mean, and the 95% interval if there are several differences."""
     mean, half = interval(differences)
-    if math.isnan(half):
-        return f"{mean:+.3f}"
-    return f"{mean:+.3f} [{mean - half:+.3f}, {mean + half:+.3f}]"
+    text = f"{mean:+.3f}"
+    if not math.isnan(half):
+        text += f" [{mean - half:+.3f}, {mean + half:+.3f}]"
+    return text.replace("-", "−")
 
 
 def _by_seed(runs, experiment, scheme):

@@ -241,7 +241,7 @@ def why(runs):
         scheme: list(comparisons.why_runs(runs, scheme).values())
         for scheme in ALL_SCHEMES
     }
-    if not (found["bwn"] and found["lab"]):
+    if not any(found.values()):
         return None
     figure, panels = _panels(2, sharey=True)
     lines = {}
@@ -259,8 +259,6 @@ def why(runs):
                 band = mean + np.outer([-1, 1], values.std(axis=0, ddof=1))
                 color = line.get_color()
                 axes.fill_between(updates, *band, color=color, alpha=0.2)
-        seeds = {len(found[scheme]) for scheme in schemes if found[scheme]}
-        axes.set_title(f"{min(seeds)} to {max(seeds)} seeds")
         axes.set(xlabel="updates", ylabel=LABEL["loss"])
     return _finish(figure, list(lines.values()))
 

@@ -62,7 +62,8 @@ def format_cell(cell: Cell | None, baseline: Cell | None = None) -> str:
         if len(cell.values) > 1:
             text += f" ± {cell.deviation:.{decimals}f}"
         if baseline and baseline is not cell and baseline.values:
-            text += f" ({cell.mean - baseline.mean:.{decimals}f})"
+            gap = f" ({cell.mean - baseline.mean:.{decimals}f})"
+            text += gap.replace("-", "−")
         text += f", {lost} diverged" * bool(lost)
     return f"{text}; {runs} run{'s' * (runs > 1)}, {cell.epochs} epochs"
 
@@ -259,10 +260,19 @@ def format_runs(runs: list[Run]) -> str:
     return format_rows(heads, rows)
 
 
-def format_rows_or_none(make, runs: list[Run]) -> str:
+# Below its table, and only if there is one.
+WHY_FIGURE = (
+    "\n\n![Test cross-entropy by update for each scheme, with a band of one "
+    "standard deviation](figures/why.png)"
+)
+
+
+def format_comparison(runs: list[Run], name: str) -> str:
     """A table of `comparisons`, if its runs are there."""
-    heads, rows = make(runs)
-    return format_rows(heads, rows) if rows else "Not run yet."
+    heads, rows = comparisons.TABLES[name](runs)
+    if not rows:
+        return "Not run yet."
+    return format_rows(heads, rows) + WHY_FIGURE * (name == "why")
 
 
 BLOCKS = {
@@ -275,8 +285,8 @@ BLOCKS = {
         for name, table in TABLES.items()
     },
     **{
-        name: functools.partial(format_rows_or_none, make)
-        for name, make in comparisons.TABLES.items()
+        name: functools.partial(format_comparison, name=name)
+        for name in comparisons.TABLES
     },
 }
 
