@@ -71,6 +71,7 @@ class Decay:
         return self.factor**times
 
 
+@keras.saving.register_keras_serializable(package="examples")
 class CountingAdam(LABAdam):
     """LABAdam that counts the gradient entries that it replaces by zero.
 
