@@ -8,7 +8,7 @@ import base64
 import itertools
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable
 
 import numpy as np
 from scipy import stats
@@ -239,11 +239,30 @@ def gradients(runs: list[Run]) -> Rows:
     return heads, rows
 
 
-TABLES: dict[str, Iterable] = {
+def code(runs: list[Run]) -> Rows:
+    """Runs that follow the authors' code, beside ours at equal epochs."""
+    heads = ["experiment", "scheme", "seed", "epochs", "as the paper says"]
+    rows = []
+    for run in runs:
+        if run.follow != "code":
+            continue
+        name = run.experiment.removesuffix("-code")
+        ours = _by_seed(runs, name, run.scheme).get(run.seed)
+        epochs = min(r.epochs_done for r in (run, ours or run))
+        best = [r and r.selected(epochs) for r in (ours, run)]
+        key = f"test_{run.measure}"
+        numbers = [f"{b[key]:.3f}" if b else "–" for b in best]
+        title = ALL_SCHEMES[run.scheme].title
+        rows.append([name, title, run.seed, epochs, *numbers])
+    return [*heads, "as the authors' code"], rows
+
+
+TABLES: dict[str, Callable[[list[Run]], Rows]] = {
     "leads": leads,
     "why": why,
     "ratios": ratios,
     "byte_rows": byte_rows,
     "paired_errors": paired_errors,
     "gradients": gradients,
+    "code": code,
 }

@@ -110,10 +110,19 @@ def test_baselines_are_those_of_the_texts(load_text, name):
 
 
 def write_result(
-    folder, name, scheme, seed, values, extra=None, sizes=None, rate=None
+    folder,
+    name,
+    scheme,
+    seed,
+    values,
+    extra=None,
+    sizes=None,
+    rate=None,
+    recipe=None,
 ):
     """A result whose epochs have the given (validation, test) numbers."""
-    plan = Plan(name, RECIPES[name], scheme, seed, sizes or {}, None, rate)
+    recipe = recipe or RECIPES[name]
+    plan = Plan(name, recipe, scheme, seed, sizes or {}, None, rate)
     measure, count = plan.recipe.task.measure, len(values)
     history = {
         f"train_{measure}": [1.0] * count,
@@ -296,6 +305,16 @@ def test_leads_are_at_equal_seeds_and_epochs(tmp_path):
     assert rows[0][:4] == [name, text, 5, 2]
     assert rows[0][4].startswith("−0.150 [")
     assert rows[1] == [name, text, 20, 1, "−0.100"]
+
+
+def test_the_authors_code_stands_beside_ours_at_equal_epochs(tmp_path):
+    losses = [(2.0, 2.5), (1.0, 1.5)]
+    write_result(tmp_path, "mnist", "lab", 1, losses)
+    recipe = RECIPES["mnist"].following("code")
+    path = write_result(tmp_path, "mnist", "lab", 1, losses[:1], recipe=recipe)
+    assert path.parent.name == "mnist-code"
+    _, rows = comparisons.code(load(tmp_path))
+    assert rows == [["mnist", "LAB", 1, 1, "2.500", "2.500"]]
 
 
 def test_mcnemar_counts_the_images_that_only_one_network_has_wrong(tmp_path):
