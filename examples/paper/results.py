@@ -45,21 +45,26 @@ class Finished(RunError):
 
 
 class NotNow(RunError):
-    """Another process works on a run, or on one that it depends on."""
+    """A run has to wait for another one."""
+
+
+class Busy(NotNow):
+    """Another process works on a run."""
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keeps other processes away from a result.
 
-    Raises RunError if another process works on it, or if it cannot be written.
+    Raises Busy if another process works on it, and RunError if it cannot be
+    written.
     """
     lock = filelock.FileLock(path.with_name(f".{path.name}.lock"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(blocking=False)
     except filelock.Timeout:
-        raise NotNow(
+        raise Busy(
             f"Another process works on {path}. Wait for it, or stop it."
         ) from None
     except OSError as error:

@@ -33,10 +33,11 @@ from examples.environment import environment
 from examples.paper import experiments, results
 from examples.paper.data import DataError, Part
 from examples.paper.recipes import FOLLOW, PARTS, RECIPES, Plan, select
-from examples.paper.results import Finished, NotNow, RunError
+from examples.paper.results import Busy, Finished, NotNow, RunError
 from examples.paper.schemes import ALL_SCHEMES, SCHEMES
 
 EVALUATION_BATCH = 500
+WAIT = 60  # Seconds.
 
 
 class Batches(keras.utils.PyDataset):
@@ -285,7 +286,7 @@ def main(arguments=None) -> int:
     """Runs the command line and returns the exit code."""
     options = parse(arguments)
     keras_lab.config.keep_memory()
-    failed = set()
+    queued, failed, busy = options.what == "queue", set(), set()
 
     def ran(plan):
         """Whether this process did the run, or a part of it."""
@@ -295,27 +296,31 @@ def main(arguments=None) -> int:
             run(plan, options.data_dir, options.results_dir, not options.no_jit)
             keras.utils.clear_session()
             return True
-        except (Finished, NotNow) as reason:
-            if options.what != "queue":
+        except Finished as reason:
+            if not queued:
                 log_line(f"train.py: {reason}")
-                if isinstance(reason, NotNow):
-                    failed.add(str(plan))
         except (DataError, RunError) as error:
+            if queued and isinstance(error, NotNow):
+                if isinstance(error, Busy):
+                    busy.add(str(plan))
+                return False
             log_line(f"train.py: error: {error}")
             missing = isinstance(error, DataError)
             failed.add(plan.name if missing else str(plan))
         return False
 
     try:
-        if options.what == "queue":
+        for plan in [] if queued else options.plans:
+            ran(plan)
+        while queued:
+            busy.clear()
             # What comes next may depend on the run that was just done.
-            while any(
-                map(ran, experiments.queue(options.results_dir, options.groups))
-            ):
-                pass
-        else:
-            for plan in options.plans:
-                ran(plan)
+            plans = experiments.queue(options.results_dir, options.groups)
+            if not any(map(ran, plans)):
+                if not busy:
+                    break
+                # Or on one that another process does.
+                time.sleep(WAIT)
     except KeyboardInterrupt:
         log_line("\nInterrupted. The same command continues the run.")
         return 130
