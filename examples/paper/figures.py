@@ -235,31 +235,37 @@ def alpha(runs):
 
 
 def why(runs):
-    """The schemes and the controls by update, at their learning rates."""
-    groups = (experiments.COMPARED, ("bwn", "lab", *CONTROLS))
-    found = {
-        scheme: list(comparisons.why_runs(runs, scheme).values())
-        for scheme in ALL_SCHEMES
-    }
-    if not any(found.values()):
+    """Nats by update, and the difference to BWN with the same seed."""
+    found = {s: comparisons.why_runs(runs, s) for s in ALL_SCHEMES}
+    if not found["bwn"]:
         return None
-    figure, panels = _panels(2, sharey=True)
-    lines = {}
-    for axes, schemes in zip(panels, groups):
-        for scheme in filter(found.get, schemes):
-            histories = [run.history["test_loss"] for run in found[scheme]]
-            values = np.array(histories, np.float64)
-            run, mean = found[scheme][0], values.mean(axis=0)
+    figure, panels = _panels(2)
+    bwn, lines = found["bwn"], {}
+    for axes, schemes in zip(
+        panels, (experiments.COMPARED, ("lab", *CONTROLS))
+    ):
+        paired = axes is panels[1]
+        for scheme in schemes:
+            values = [
+                np.array(run.history["test_loss"], np.float64)
+                - (np.array(bwn[seed].history["test_loss"]) if paired else 0)
+                for seed, run in found[scheme].items()
+                if seed in bwn
+            ]
+            if not values:
+                continue
+            mean, run = np.mean(values, axis=0), bwn[1]
             per_epoch = run.data["train"] // run.batch
             updates = per_epoch * np.arange(1, len(mean) + 1)
             look = {"markersize": 3, "label": ALL_SCHEMES[scheme].title}
-            (line,) = axes.plot(updates, mean, STYLE[scheme], **look)
-            lines[scheme] = line
+            (lines[scheme],) = axes.plot(updates, mean, STYLE[scheme], **look)
             if len(values) > 1:
-                band = mean + np.outer([-1, 1], values.std(axis=0, ddof=1))
-                color = line.get_color()
+                band = mean + np.outer([-1, 1], np.std(values, axis=0, ddof=1))
+                color = lines[scheme].get_color()
                 axes.fill_between(updates, *band, color=color, alpha=0.2)
         axes.set(xlabel="updates", ylabel=LABEL["loss"])
+    panels[1].axhline(0, color="C1")
+    panels[1].set_ylabel("difference to BWN (nats)")
     return _finish(figure, list(lines.values()))
 
 

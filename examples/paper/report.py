@@ -262,8 +262,8 @@ def format_runs(runs: list[Run]) -> str:
 
 # Below its table, and only if there is one.
 WHY_FIGURE = (
-    "\n\n![Test cross-entropy by update for each scheme, with a band of one "
-    "standard deviation](figures/why.png)"
+    "\n\n![Test cross-entropy by update, and the difference to BWN with the "
+    "same seed, with bands of one standard deviation](figures/why.png)"
 )
 
 

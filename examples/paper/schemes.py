@@ -97,17 +97,14 @@ SCHEMES = {
 }
 WEIGHT_ONLY = ("full_precision", "binary_connect", "bwn", "lab")
 CONTROLS = {
+    # The other kernel has BWN.
     "lab_input": Scheme(
-        "LAB for the input kernel, BWN for the recurrent one",
-        "lab",
-        weights={"recurrent_kernel": BWN()},
+        "LAB, input kernel only", "lab", weights={"recurrent_kernel": BWN()}
     ),
     "lab_recurrent": Scheme(
-        "BWN for the input kernel, LAB for the recurrent one",
-        "lab",
-        weights={"kernel": BWN()},
+        "LAB, recurrent kernel only", "lab", weights={"kernel": BWN()}
     ),
-    "lab_shuffled": Scheme("LAB with d shuffled", ShuffledLAB()),
+    "lab_shuffled": Scheme("LAB, d shuffled", ShuffledLAB()),
     "bwn_ratio": Scheme("BWN times LAB's ratio", "bwn", ratio_of="lab"),
     "bwn_channel": Scheme("BWN per channel", BWN("channel")),
 }
