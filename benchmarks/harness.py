@@ -12,8 +12,6 @@ A benchmark is a module with these names:
 import datetime
 import importlib
 import json
-import os
-import platform
 import statistics
 import sys
 import time
@@ -22,13 +20,9 @@ from pathlib import Path
 
 from benchmarks.networks import SEED
 from benchmarks.worker import Cannot, versions
+from examples.environment import machine, write_text
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "benchmarks"
-# The CPU features that the speed of matrix products depends on.
-FEATURES = (
-    *("avx", "fma", "avx2", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni"),
-    *("amx_int8", "asimd", "asimddp", "i8mm", "sve"),
-)
 
 
 class ResultError(Exception):
@@ -68,21 +62,7 @@ def spread(values):
 
 def environment():
     """Returns the machine, the versions and the date, for a JSON file."""
-    cpu = Path("/proc/cpuinfo")
-    text = cpu.read_text() if cpu.is_file() else ""
-    models = [n for n in text.splitlines() if n.startswith("model name")]
-    cores = os.cpu_count()
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    return {
-        "date": datetime.date.today().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}",
-        "cpu": models[0].split(": ")[1] if models else platform.processor(),
-        "cpu_features": [f for f in FEATURES if f in text.split()],
-        "cores": cores,
-        "python": platform.python_version(),
-        **versions(),
-    }
+    return {**machine(), **versions()}
 
 
 class Journal:
@@ -167,13 +147,6 @@ def run(name, path, quick):
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def write_text(path, text):
-    """Writes the whole file or nothing."""
-    partial = path.with_name(f".{path.name}.part")
-    partial.write_text(text)
-    partial.replace(path)
 
 
 def read_result(path):

@@ -7,7 +7,7 @@ One LSTM layer and a softmax over the next byte. The text is cut into sequences
 that do not overlap, and each starts from a zero state. It is War and Peace,
 unless `--text` names a file. Prints the cross-entropy in nats in each epoch and
 a sample of what the network writes, and saves the model of the best epoch and
-a JSON file with the numbers.
+a JSON file with the numbers. `examples/paper` has the paper's own experiments.
 """
 
 import argparse
@@ -24,67 +24,8 @@ import numpy as np
 import keras_lab
 from examples.environment import environment, write_json
 from examples.paper import data as datasets
+from examples.paper.recipes import WAR_AND_PEACE
 from examples.paper.schemes import SCHEMES
-
-
-def character_lstm(
-    characters: int,
-    cells: int,
-    kernel_quantizer: str | None = "lab",
-    input_quantizer: str | None = None,
-    activation: str = "tanh",
-    clip: float | None = None,
-) -> keras.Model:
-    """Builds the paper's model: bytes in, logits of the next byte out.
-
-    The LSTM looks up the rows of its kernel instead of multiplying with one-hot
-    vectors. The dense layer is in full precision, as in the authors' code.
-
-    Args:
-        characters: The number of different bytes.
-        cells: The number of LSTM cells.
-        kernel_quantizer, input_quantizer: As in `keras_lab.BinaryLSTM`.
-        activation: `"tanh"`, or `"sign"` for h = σ(o)·sign(c).
-        clip: The limit of the absolute value of every kernel, also of the
-            softmax layer and in full precision. If `None`, latent weights are
-            clipped at 1 and others are not.
-    """
-    constraint = (
-        None if clip is None else keras_lab.constraints.WeightClip(clip)
-    )
-    clipped = {}
-    if constraint:
-        names = ("kernel_constraint", "recurrent_constraint")
-        clipped = dict.fromkeys(names, constraint)
-    uniform = {"minval": -0.08, "maxval": 0.08}
-    layers = [
-        keras.Input((None,), dtype="uint8"),
-        keras.layers.Reshape((-1, 1)),
-        keras_lab.BinaryLSTM(
-            cells,
-            activation,
-            kernel_quantizer=kernel_quantizer,
-            input_quantizer=input_quantizer,
-            one_hot=characters,
-            return_sequences=True,
-            kernel_initializer=keras.initializers.RandomUniform(**uniform),
-            recurrent_initializer=keras.initializers.RandomUniform(**uniform),
-            **clipped,
-            name="lstm",
-        ),
-        keras.layers.Dense(
-            characters,
-            kernel_initializer=keras.initializers.RandomUniform(**uniform),
-            kernel_constraint=constraint,
-            name="softmax",
-        ),
-    ]
-    return keras.Sequential(layers, name="character_lstm")
-
-
-def learning_rate(epoch: int, rate: float) -> float:
-    """The paper's rate: 2% less per epoch after the tenth. Counts from 0."""
-    return rate * 0.98 ** max(0, epoch - 10)
 
 
 def write_text(model, vocabulary, length, seed, temperature=0.7):
@@ -113,18 +54,7 @@ def train(arguments) -> dict:
     scheme = SCHEMES[arguments.scheme]
     keras_lab.config.keep_memory()
     keras.utils.set_random_seed(arguments.seed)
-    model = character_lstm(
-        data.classes,
-        arguments.cells,
-        scheme.kernel_quantizer,
-        scheme.input_quantizer,
-        arguments.activation,
-    )
-    model.compile(
-        # The paper clips each gradient entry to [−5, 5].
-        keras_lab.LABAdam(arguments.learning_rate, clipvalue=5.0),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    )
+    model = WAR_AND_PEACE.build(scheme, data.classes, cells=arguments.cells)
     print(
         f"{scheme.title}: {arguments.cells} cells, {data.classes} bytes, "
         f"{len(data.train.x)} sequences of {arguments.steps}"
@@ -140,7 +70,9 @@ def train(arguments) -> dict:
         verbose=2,
         callbacks=[
             keras.callbacks.LearningRateScheduler(
-                lambda epoch: learning_rate(epoch, arguments.learning_rate)
+                lambda epoch: (
+                    arguments.learning_rate * WAR_AND_PEACE.decay(epoch + 1)
+                )
             ),
             keras.callbacks.ModelCheckpoint(path, save_best_only=True),
             keras.callbacks.TerminateOnNaN(),
@@ -159,11 +91,6 @@ def train(arguments) -> dict:
         "epochs_done": len(history["loss"]),
         "history": history,
         "test_loss_at_best_validation": test_loss,
-        "alpha": [
-            alpha.numpy().tolist()
-            for alpha in model.non_trainable_variables
-            if "alpha" in alpha.name
-        ],
         "sample": sample,
     }
 
@@ -177,8 +104,6 @@ def parse(argv=None):
     add("--text", help="a text file; default: War and Peace")
     add("--data-dir", help="where the data sets are; see examples.paper.data")
     add("--scheme", choices=SCHEMES, default="lab")
-    add("--activation", choices=("tanh", "sign"), default="tanh",
-        help="sign: h = σ(o)·sign(c), as in the authors' code")  # fmt: skip
     add("--cells", type=int, default=512)
     add("--steps", type=int, default=100, help="bytes per sequence")
     add("--batch", type=int, default=100, help="sequences per step")

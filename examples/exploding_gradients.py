@@ -24,9 +24,9 @@ import numpy as np
 import tensorflow as tf
 
 import keras_lab
-from examples.char_lstm import character_lstm
 from examples.environment import environment, write_json
 from examples.paper import data as datasets
+from examples.paper.recipes import WAR_AND_PEACE
 from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
 
 STEPS = (10, 100)
@@ -51,12 +51,8 @@ def load(arguments, steps):
 def train(scheme, data, arguments):
     """Returns the character LSTM after a few updates, and its last loss."""
     keras.utils.set_random_seed(arguments.seed)
-    model = character_lstm(
-        data.classes, arguments.cells, SCHEMES[scheme].kernel_quantizer
-    )
-    model.compile(
-        keras_lab.LABAdam(0.002, clipvalue=5.0),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    model = WAR_AND_PEACE.build(
+        SCHEMES[scheme], data.classes, cells=arguments.cells
     )
     order = np.random.default_rng(arguments.seed).integers(
         0, len(data.train.x), (arguments.updates, BATCH)

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from examples.paper.results import Cell, Run, shown
-from examples.paper.schemes import SCHEMES
-from examples.paper.tables import TABLES
+from examples.paper import comparisons, experiments
+from examples.paper.schemes import ALL_SCHEMES, CONTROLS, SCHEMES
+from examples.paper.tables import TABLES, Cell, Run, format_size, shown
 from keras_lab.files import replacing
 
 STYLE = {
@@ -21,7 +21,13 @@ STYLE = {
     "bnn": "C9^:",
     "xnor": "C8v--",
     "lab2": "C6o-.",
+    "lab_input": "C2s-",
+    "lab_recurrent": "C4D-",
+    "lab_shuffled": "C5^:",
+    "bwn_ratio": "C0o--",
+    "bwn_channel": "k*:",
 }
+GATES = ("input gate", "forget gate", "candidate", "output gate")
 LABEL = {"error": "test error (%)", "loss": "test cross-entropy (nats)"}
 
 
@@ -63,7 +69,11 @@ def _log_scale(axes):
 def _describe(cell: Cell, without=()):
     """The sizes of a network and the number of runs, for a title."""
     run = cell.runs[0]
-    sizes = [f"{n} {size}" for n, size in run.sizes.items() if n not in without]
+    sizes = [
+        format_size(name, size)
+        for name, size in run.sizes.items()
+        if name not in without
+    ]
     seeds = len(cell.runs)
     sizes.append("one seed" if seeds == 1 else f"{seeds} seeds")
     return ", ".join(sizes)
@@ -190,10 +200,72 @@ def gradients(runs):
         epochs = {run.epochs_done for run in of_column}
         after = "–".join(map(str, sorted({min(epochs), max(epochs)})))
         cells = of_column[0].sizes["cells"]
-        axes.set_title(f"{column.title}\ncells {cells}, after {after} epochs")
+        axes.set_title(f"{column.title}\n{cells} cells, after {after} epochs")
         axes.set(xscale="log", xlabel="|∂ℓ/∂ŵ|, recurrent weights")
         axes.set_ylabel("share of the weights (%)")
         axes.set_xlim(min(seen) / 3, max(seen) * 3)
+    return _finish(figure, list(lines.values()))
+
+
+def alpha(runs):
+    """α of the LSTM by epoch, for each kernel and gate."""
+    found = {
+        run.scheme: run
+        for run in runs
+        if run.experiment == "war_and_peace-cells128" and run.seed == 1
+    }
+    if not {"lab", "bwn"} <= found.keys():
+        return None
+    figure, panels = _panels(2)
+    lines = []
+    for axes, kind in zip(panels, ("", "recurrent_")):
+        for scheme, style in (("lab", "-"), ("bwn", "--")):
+            for number, gate in enumerate(GATES):
+                values = found[scheme].history[f"lstm/{kind}alpha_{gate[0]}"]
+                (line,) = axes.plot(
+                    range(1, len(values) + 1),
+                    values,
+                    f"C{number}{style}",
+                    label=f"{SCHEMES[scheme].title}, {gate}",
+                )
+                lines += [line] * (axes is panels[0])
+        axes.set_title("recurrent kernel" if kind else "input kernel")
+        axes.set(xlabel="epoch", ylabel="α", ylim=(0, None))
+    return _finish(figure, lines)
+
+
+def why(runs):
+    """Nats by update, and the difference to BWN with the same seed."""
+    found = {s: comparisons.why_runs(runs, s) for s in ALL_SCHEMES}
+    if not found["bwn"]:
+        return None
+    figure, panels = _panels(2)
+    bwn, lines = found["bwn"], {}
+    for axes, schemes in zip(
+        panels, (experiments.COMPARED, ("lab", *CONTROLS))
+    ):
+        paired = axes is panels[1]
+        for scheme in schemes:
+            values = [
+                np.array(run.history["test_loss"], np.float64)
+                - (np.array(bwn[seed].history["test_loss"]) if paired else 0)
+                for seed, run in found[scheme].items()
+                if seed in bwn
+            ]
+            if not values:
+                continue
+            mean, run = np.mean(values, axis=0), bwn[1]
+            per_epoch = run.data["train"] // run.batch
+            updates = per_epoch * np.arange(1, len(mean) + 1)
+            look = {"markersize": 3, "label": ALL_SCHEMES[scheme].title}
+            (lines[scheme],) = axes.plot(updates, mean, STYLE[scheme], **look)
+            if len(values) > 1:
+                band = mean + np.outer([-1, 1], np.std(values, axis=0, ddof=1))
+                color = lines[scheme].get_color()
+                axes.fill_between(updates, *band, color=color, alpha=0.2)
+        axes.set(xlabel="updates", ylabel=LABEL["loss"])
+    panels[1].axhline(0, color="C1")
+    panels[1].set_ylabel("difference to BWN (nats)")
     return _finish(figure, list(lines.values()))
 
 
@@ -207,4 +279,6 @@ DRAWINGS = {
     "gradients": gradients,
     "no_norm": partial(by_epoch, name="no_norm"),
     "schedule": partial(by_epoch, name="schedule"),
+    "alpha": alpha,
+    "why": why,
 }

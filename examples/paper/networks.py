@@ -128,7 +128,12 @@ def character_lstm(parts: Parts, classes: int, cells: int) -> keras.Model:
             name="softmax",
         ),
     ]
-    return keras.Sequential(layers, name="character_lstm")
+    model = keras.Sequential(layers, name="character_lstm")
+    for name, quantizer in parts.scheme.weights.items():
+        weight = keras_lab.binary_weights(model)[f"lstm/{name}"]
+        weight.quantizer = quantizer
+        weight.refresh()
+    return model
 
 
 class StdBatchNormalization(keras.layers.Layer):

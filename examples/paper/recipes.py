@@ -7,7 +7,8 @@ networks with binary weights.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+import types
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from examples.paper import data as datasets
 from examples.paper import networks
-from examples.paper.schemes import SCHEMES, Scheme
+from examples.paper.schemes import ALL_SCHEMES, Scheme
 from keras_lab import LABAdam
 
 FOLLOW = ("paper", "code")
@@ -53,12 +54,13 @@ TEXT = Task(CROSS_ENTROPY, (), lambda ranks: ranks, "loss")
 class Decay:
     """Multiplies the learning rate by `factor` at the end of some epochs.
 
-    They are the epochs `after`, or one in `every` beyond the first `beyond`.
+    They are the epochs `after`, or one in `every` beyond the first `beyond`. If
+    `every` is 1.5, two epochs are followed by one.
     """
 
     factor: float
     after: tuple[int, ...] = ()
-    every: int = 0
+    every: float = 0
     beyond: int = 0
 
     def __call__(self, epoch: int) -> float:
@@ -67,6 +69,32 @@ class Decay:
         if self.every:
             times += max(0, epoch - 1 - self.beyond) // self.every
         return self.factor**times
+
+
+@keras.saving.register_keras_serializable(package="examples")
+class CountingAdam(LABAdam):
+    """LABAdam that counts the gradient entries that it replaces by zero.
+
+    Whoever reads `zeroed` also resets it, so checkpoints need not have it.
+    """
+
+    def build(self, var_list):
+        super().build(var_list)
+        zeroed = keras.Variable(0, trainable=False, dtype="int64")
+        # In a namespace, because Keras would make it a variable to save.
+        self._count = types.SimpleNamespace(zeroed=zeroed)
+
+    @property
+    def zeroed(self) -> keras.Variable:
+        """How many entries were not finite, or had a square that was not."""
+        return self._count.zeroed
+
+    def update_step(self, gradient, variable, learning_rate):
+        gradient = keras.ops.convert_to_tensor(gradient)
+        bad = ~keras.ops.isfinite(keras.ops.square(gradient))
+        count = keras.ops.sum(keras.ops.cast(bad, "int32"))
+        self.zeroed.assign_add(keras.ops.cast(count, "int64"))
+        super().update_step(gradient, variable, learning_rate)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +160,7 @@ class Recipe:
         model = self.network(parts, classes, **sizes)
         rate = self.learning_rate(scheme, epoch=1)
         model.compile(
-            optimizer=LABAdam(rate, clipvalue=self.clip_gradient),
+            optimizer=CountingAdam(rate, clipvalue=self.clip_gradient),
             loss=self.task.loss,
             metrics=self.task.metrics,
             jit_compile=jit_compile,
@@ -213,6 +241,14 @@ WAR_AND_PEACE_SHORT = dataclasses.replace(
     decay=Decay(0.65, every=1),
 )
 
+# Not in the paper: the schedules of 200 epochs, compressed in proportion.
+CIFAR10_20 = dataclasses.replace(
+    CIFAR10, sizes={"width": 32}, epochs=20, decay=Decay(0.5, every=1.5)
+)
+WAR_AND_PEACE_30 = dataclasses.replace(
+    WAR_AND_PEACE_SHORT, epochs=30, decay=Decay(0.87, every=1, beyond=1)
+)
+
 RECIPES = {
     "mnist": MNIST,
     "cifar10": CIFAR10,
@@ -221,6 +257,8 @@ RECIPES = {
     "linux_kernel": LINUX_KERNEL,
     "mnist_no_norm": MNIST_NO_NORM,
     "war_and_peace_short": WAR_AND_PEACE_SHORT,
+    "cifar10_20": CIFAR10_20,
+    "war_and_peace_30": WAR_AND_PEACE_30,
 }
 
 
@@ -229,10 +267,11 @@ class Plan:
     """A run: a recipe with a scheme, a seed and sizes.
 
     Args:
-        scheme: A key of `SCHEMES`.
+        scheme: A key of `ALL_SCHEMES`.
         seed: The seed of the weights and of the order of the examples.
         sizes: Sizes that differ from those of the recipe.
         epochs: The number of epochs; that of the recipe if `None`.
+        rate: The first learning rate; that of the recipe if `None`.
     """
 
     name: str
@@ -241,8 +280,16 @@ class Plan:
     seed: int = 1
     sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
     epochs: int | None = None
+    rate: float | None = None
 
     def __post_init__(self):
+        scheme = ALL_SCHEMES[self.scheme]
+        if scheme.weights or scheme.ratio_of:
+            if self.recipe.network is not networks.character_lstm:
+                raise ValueError(
+                    f"{self.scheme} is a scheme of the LSTM only. "
+                    f"Received: {self.name}"
+                )
         for size in self.sizes:
             if size not in self.recipe.sizes:
                 known = ", ".join(self.recipe.sizes)
@@ -252,14 +299,24 @@ class Plan:
 
     @property
     def experiment(self) -> str:
-        """The name, and the sizes that are not the paper's: `mnist-width64`."""
+        """The name, and what is not the paper's: `mnist-width64-rate0.1`."""
         changed = [
             f"{name}{value}"
             for name, value in sorted(self.sizes.items())
             if value != self.recipe.sizes[name]
         ]
+        rate = self.learning_rate(1)
+        if rate != self.recipe.learning_rate(ALL_SCHEMES[self.scheme], 1):
+            changed.append(f"rate{rate:g}")
         code = ["code"] if self.recipe.follow == "code" else []
         return "-".join([self.name, *changed, *code])
+
+    def learning_rate(self, epoch: int) -> float:
+        """The learning rate of an epoch; the first epoch is 1."""
+        if self.rate is None:
+            scheme = ALL_SCHEMES[self.scheme]
+            return self.recipe.learning_rate(scheme, epoch)
+        return self.rate * self.recipe.decay(epoch)
 
     @property
     def all_epochs(self) -> int:
@@ -286,7 +343,23 @@ class Plan:
             "follow": recipe.follow,
             "batch": recipe.batch,
             "batch_norm": recipe.batch_norm,
-            "learning_rate": recipe.learning_rate(SCHEMES[self.scheme], 1),
+            "learning_rate": self.learning_rate(1),
             "decay": {**decay, "after": list(recipe.decay.after)},
             "epochs_of_the_paper": recipe.epochs,
         }
+
+
+def select(history: Mapping[str, Sequence], measure: str) -> dict | None:
+    """The epoch with the lowest validation measure; the last of equal ones.
+
+    The epoch counts from 1 and comes with its validation and test measure. In
+    the history a number that was not finite is `None`; the result is `None` if
+    no epoch has both measures.
+    """
+    names = [f"validation_{measure}", f"test_{measure}"]
+    pairs = enumerate(zip(*(history[name] for name in names)), start=1)
+    finite = [(pair, epoch) for epoch, pair in pairs if None not in pair]
+    if not finite:
+        return None
+    pair, epoch = min(finite, key=lambda found: (found[0][0], -found[1]))
+    return {"epoch": epoch, **dict(zip(names, pair))}

@@ -1,201 +1,289 @@
-"""The results of `train.py`, and the cells of the tables that they fill."""
+"""The result of a run: what it measures, its two files, how it continues.
 
-import dataclasses
+The result is a JSON file for people and for `report.py`. The checkpoint beside
+it holds every variable of the model and its optimizer, and the same result, so
+that the two cannot disagree. Each is written as a whole or not at all.
+"""
+
+# `keras.callbacks.BackupAndRestore` deletes its backup at the end, so that a
+# finished run cannot be made longer, and stores weights without the numbers.
+
+import base64
+import contextlib
 import json
 import math
-import statistics
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from examples.paper.recipes import PARTS, RECIPES, Plan, Recipe
-from examples.paper.schemes import SCHEMES
-from examples.paper.tables import Column, Table
+import filelock
+import keras
+import numpy as np
+import tensorflow as tf
+
+import keras_lab
+from examples.environment import write_json
+from examples.paper.data import Part
+from keras_lab.files import replacing
+
+# The bins of log10 |g|: four per order of magnitude, over all orders that
+# float32 has. Gradients that explode use them all.
+LOWEST, HIGHEST, BINS = -45, 39, 336
+EXAMPLES = 100
+START_AGAIN = (
+    "Delete the result and its checkpoint to start again, or choose another "
+    "--results-dir."
+)
 
 
-class ResultError(Exception):
-    """A file among the results is not a result."""
+class RunError(Exception):
+    """A run cannot start or go on, because of its files."""
 
 
-def select(history: Mapping[str, Sequence], measure: str) -> dict | None:
-    """The epoch with the lowest validation measure; the last of equal ones.
+class Finished(RunError):
+    """The result of a run is there already."""
 
-    The epoch counts from 1 and comes with its validation and test measure. In
-    the history a number that was not finite is `None`; the result is `None` if
-    no epoch has both measures.
+
+class NotNow(RunError):
+    """A run has to wait for another one."""
+
+
+class Busy(NotNow):
+    """Another process works on a run."""
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keeps other processes away from a result.
+
+    Raises Busy if another process works on it, and RunError if it cannot be
+    written.
     """
-    names = [f"validation_{measure}", f"test_{measure}"]
-    pairs = enumerate(zip(*(history[name] for name in names)), start=1)
-    finite = [(pair, epoch) for epoch, pair in pairs if None not in pair]
-    if not finite:
+    lock = filelock.FileLock(path.with_name(f".{path.name}.lock"))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+    except filelock.Timeout:
+        raise Busy(
+            f"Another process works on {path}. Wait for it, or stop it."
+        ) from None
+    except OSError as error:
+        raise RunError(f"{path} cannot be written: {error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def previous(path: Path, configuration: dict, epochs: int) -> dict | None:
+    """The result that a run continues, or `None` if there is none.
+
+    Raises Finished if it has as many epochs already, and RunError if it has
+    another configuration or cannot be continued.
+    """
+    checkpoint, written = _checkpoint(path), None
+    if path.exists():
+        written = _read_result(path)
+        _check(path, written, configuration, epochs)
+    if not checkpoint.exists():
+        if written is None:
+            return None
+        raise RunError(
+            f"{path} has {written['epochs_done']} of {epochs} epochs, and it "
+            f"cannot be continued without {checkpoint.name}. {START_AGAIN}"
+        )
+    with _opened(checkpoint) as arrays:
+        saved = json.loads(arrays["result"].item())
+    if written is None or written["epochs_done"] < saved["epochs_done"]:
+        # The last session ended after it wrote the first of the two files.
+        with _writing(path):
+            write_json(path, saved)
+        _check(path, saved, configuration, epochs)
+        return saved
+    if written["history"] != saved["history"]:
+        raise RunError(
+            f"{path} and {checkpoint.name} belong to different runs. "
+            f"{START_AGAIN}"
+        )
+    return written
+
+
+def _check(path, result, configuration, epochs):
+    for name, value in configuration.items():
+        if result.get(name) != value:
+            raise RunError(
+                f"{path} was made with {name}={result.get(name)!r}, not "
+                f"{value!r}. {START_AGAIN}"
+            )
+    if result["epochs_done"] >= epochs:
+        raise Finished(
+            f"{path} is finished and is not overwritten (epochs done: "
+            f"{result['epochs_done']}, asked for: {epochs})."
+        )
+
+
+def save(path: Path, model: keras.Model, result: dict) -> None:
+    """Writes the checkpoint, then the result.
+
+    Raises RunError if they cannot be written.
+    """
+    arrays = {str(n): v.numpy() for n, v in enumerate(_variables(model))}
+    with _writing(path):
+        with replacing(_checkpoint(path)) as partial, open(partial, "wb") as f:
+            np.savez(f, result=json.dumps(result), **arrays)
+            f.flush()
+            os.fsync(f.fileno())
+        write_json(path, result)
+
+
+def restore(path: Path, model: keras.Model) -> None:
+    """Gives a model and its optimizer the variables of the checkpoint."""
+    checkpoint, variables = _checkpoint(path), _variables(model)
+    with _opened(checkpoint) as file:
+        arrays = [file[str(n)] for n in range(len(file.files) - 1)]
+    shapes = [array.shape for array in arrays]
+    if shapes != [tuple(variable.shape) for variable in variables]:
+        raise RunError(
+            f"{checkpoint} holds other variables than this network and its "
+            f"optimizer have. {START_AGAIN} Received the shapes: {shapes}"
+        )
+    for variable, array in zip(variables, arrays):
+        variable.assign(array)
+
+
+def _checkpoint(path):
+    return path.with_suffix(".checkpoint.npz")
+
+
+def _variables(model):
+    return [*model.variables, *model.optimizer.variables]
+
+
+@contextlib.contextmanager
+def _writing(path):
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"{path} or its checkpoint cannot be written: {error}. The same "
+            "command continues from the last epoch that was saved."
+        ) from error
+
+
+def _read_result(path):
+    try:
+        result = json.loads(path.read_text())
+        return {**result, "epochs_done": int(result["epochs_done"])}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RunError(
+            f"{path} is not a result ({type(error).__name__}: {error}). Delete "
+            "it: the run then continues from its checkpoint, or starts again "
+            "if there is none."
+        ) from error
+
+
+@contextlib.contextmanager
+def _opened(checkpoint):
+    try:
+        with np.load(checkpoint) as arrays:
+            yield arrays
+    except Exception as error:  # A damaged archive can raise anything.
+        raise RunError(
+            f"{checkpoint} cannot be read ({type(error).__name__}: {error}). "
+            f"{START_AGAIN}"
+        ) from error
+
+
+# Measurements.
+
+
+def finite(value: float) -> float | None:
+    """The number, or `None`: JSON has neither NaN nor infinity."""
+    return float(value) if math.isfinite(value) else None
+
+
+def scales(model: keras.Model) -> dict[str, float | None]:
+    """The α of each binary weight, or of each gate, and α / mean|w|, by name.
+
+    The names of α are those of `keras_lab.callbacks.BinaryMonitor`, such as
+    `dense_1/alpha` and `lstm/recurrent_alpha_i`; the ratio is `dense_1/ratio`.
+    If there is one α per channel, it is their mean.
+    """
+    found = {}
+    for path, weight in keras_lab.binary_weights(model).items():
+        name = path.removesuffix(weight.latent.name) + weight.alpha.name
+        size = np.abs(weight.latent.numpy()).reshape(weight.shape)
+        gates, axes = [""], None
+        if len(weight.shape) == 3:
+            gates, axes = ["_i", "_f", "_c", "_o"], (0, 2)
+        alpha = weight.alpha.numpy().reshape(len(gates), -1).mean(axis=1)
+        ratio = alpha / size.mean(axes, dtype=np.float64)
+        for gate, *values in zip(gates, alpha, ratio):
+            for kind, value in zip(("alpha", "ratio"), values):
+                key = name.replace("alpha", kind) + gate
+                found[key] = finite(value)
+    return found
+
+
+def rows(model: keras.Model, part: Part) -> dict[str, list] | None:
+    """How large the weights of each byte are, and their curvature.
+
+    For each row of the input kernel: how often the byte occurs in `part`, and
+    the means of |w| and of d, up to a factor. `None` if there is no LSTM.
+    """
+    weight = keras_lab.binary_weights(model).get("lstm/kernel")
+    if weight is None:
         return None
-    pair, epoch = min(finite, key=lambda found: (found[0][0], -found[1]))
-    return {"epoch": epoch, **dict(zip(names, pair))}
+    curvature = model.optimizer.curvature(weight.latent, learning_rate=1)
+    means = {"weight": weight.latent.numpy(), "curvature": curvature.numpy()}
+    count = np.bincount(part.x.ravel(), minlength=weight.shape[0])
+    return {
+        "count": count.tolist(),
+        **{
+            name: [float(f"{x:.6g}") for x in np.abs(values).mean(axis=1)]
+            for name, values in means.items()
+        },
+    }
 
 
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """A result of `train.py`, finished or not; `content` is the file's."""
-
-    content: Mapping
-
-    def __getattr__(self, name):
-        return self.content[name]
-
-    @property
-    def recipe(self) -> Recipe:
-        return RECIPES[self.content["recipe"]]
-
-    @property
-    def measure(self) -> str:
-        return self.recipe.task.measure
-
-    def fits(self, column: Column, scheme: str, **sizes: int) -> bool:
-        """Whether it belongs to a cell of a table."""
-        sizes = {**column.sizes, **sizes}
-        return (
-            (self.content["recipe"], self.scheme) == (column.recipe, scheme)
-            and self.follow == "paper"
-            and sizes.items() <= self.sizes.items()
-        )
-
-    def differences(self, column: Column, epochs: int) -> list[str]:
-        """How it differs from the paper's run, if `epochs` of it count."""
-        recipe = self.recipe
-        paper = {**recipe.sizes, **column.sizes}
-        found = [
-            f"{name} {self.sizes[name]} instead of {size}"
-            for name, size in paper.items()
-            if self.sizes[name] != size
-        ]
-        found += [
-            f"{self.data[part]:,} {part} examples instead of {count:,}"
-            for part, count in (recipe.examples or {}).items()
-            if self.data[part] != count
-        ]
-        found += self.content.get("departures", [])
-        if epochs < recipe.epochs:
-            found.append(f"{epochs} of the paper's {recipe.epochs} epochs")
-        return found
-
-    def selected(self, epochs: int | None = None) -> dict | None:
-        """The best epoch on the validation part, among the first `epochs`."""
-        history = {name: v[:epochs] for name, v in self.history.items()}
-        return select(history, self.measure)
+def hits(model: keras.Model, part: Part, batch: int) -> str:
+    """Whether each prediction is right: one bit per example, in base64."""
+    right = model.predict(part.x, batch, verbose=0).argmax(axis=1)
+    right = right == part.y.argmax(axis=1)
+    return base64.b64encode(np.packbits(right)).decode()
 
 
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """Runs that differ only in their seeds, and how many epochs count."""
+def recurrent_gradient(model: keras.Model, part: Part) -> dict | None:
+    """The sizes of ∂ℓ/∂ŵ of the hidden-to-hidden weights (Figure 2).
 
-    runs: tuple[Run, ...]
-    epochs: int
-    left_out: int
-
-    @property
-    def values(self) -> list[float]:
-        """The test measures of the runs that did not diverge."""
-        chosen = [(run, run.selected(self.epochs)) for run in self.runs]
-        return [best[f"test_{run.measure}"] for run, best in chosen if best]
-
-    @property
-    def mean(self) -> float:
-        return statistics.fmean(self.values)
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation over the seeds; NaN for a single one."""
-        single = len(self.values) < 2
-        return math.nan if single else statistics.stdev(self.values)
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether a run is still on its way at this epoch."""
-        return any(
-            run.epochs_done == self.epochs < run.epochs_planned
-            for run in self.runs
-        )
-
-
-def find(
-    runs: list[Run],
-    column: Column,
-    scheme: str,
-    sizes: Mapping[str, int],
-    epochs: int | None = None,
-) -> Cell | None:
-    """The cell of a table for one of `column.ours`; `None` if nothing ran.
-
-    `epochs` says how many epochs count. It defaults to the paper's, or to as
-    many as the longest run has. Runs that have fewer are left out.
+    ℓ is the mean loss of the first hundred sequences of `part`. See `histogram`
+    for the result; it is `None` for a network without recurrent weights.
     """
-    recipe = RECIPES[column.recipe]
-    sizes = {**recipe.sizes, **column.sizes, **sizes}
-    found = [run for run in runs if run.fits(column, scheme, **sizes)]
-    if epochs is None:
-        longest = max((run.epochs_done for run in found), default=0)
-        epochs = min(longest, recipe.epochs)
-    chosen = tuple(run for run in found if run.epochs_done >= epochs)
-    return Cell(chosen, epochs, len(found) - len(chosen)) if chosen else None
+    weights = [
+        weight.value
+        for weight in model.trainable_variables
+        if weight.name == "recurrent_kernel"
+    ]
+    if not weights:
+        return None
+    x, y = part.x[:EXAMPLES], part.y[:EXAMPLES]
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(x, y, model(x, training=True))
+    gradients = tape.gradient(loss, weights)
+    return histogram(np.concatenate([np.ravel(g) for g in gradients]))
 
 
-def shown(
-    runs: list[Run], table: Table
-) -> list[tuple[Column, Mapping[str, int], dict[str, Cell | None]]]:
-    """Our columns of a table: the column, our sizes, and the cells by scheme.
-
-    A network of `Column.ours` that has no run is left out, unless all are.
-    """
-
-    def cells(column, sizes, epochs=None):
-        return {s: find(runs, column, s, sizes, epochs) for s in table.schemes}
-
-    result = []
-    for column in table.columns:
-        networks = [
-            (column, sizes, cells(column, sizes)) for sizes in column.ours
-        ]
-        ran = [network for network in networks if any(network[2].values())]
-        result += ran or networks[:1]
-    if table.equal_epochs:
-        found = [cell for *_, row in result for cell in row.values() if cell]
-        finished = [cell for cell in found if not cell.unfinished]
-        epochs = min((c.epochs for c in finished or found), default=None)
-        result = [(c, sizes, cells(c, sizes, epochs)) for c, sizes, _ in result]
-    return result
-
-
-def load(folder: Path) -> list[Run]:
-    """All results of a folder. Raises ResultError if a file is not one."""
-    runs = []
-    for path in folder.glob("*/*.json"):
-        try:
-            content = json.loads(path.read_text())
-            _check(content, path)
-        except (ValueError, KeyError, TypeError) as error:
-            raise ResultError(
-                f"{path} is not a result of train.py: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        runs.append(Run(content))
-    schemes = list(SCHEMES)
-    return sorted(
-        runs,
-        key=lambda run: (run.experiment, schemes.index(run.scheme), run.seed),
-    )
-
-
-def _check(content, path):
-    """Raises an error if this is not the content of a result at this path."""
-    name, scheme, seed = (content[n] for n in ("recipe", "scheme", "seed"))
-    recipe = RECIPES[name].following(content["follow"])
-    plan = Plan(name, recipe, scheme, seed, content["sizes"])
-    if plan.path(path.parents[1]) != path:
-        raise ValueError(f"it is the result of {plan}")
-    # The recipe, batch and learning rate must be those of today.
-    for key, value in plan.configuration().items():
-        if content[key] != value:
-            raise ValueError(f"its {key} is {content[key]!r}, not {value!r}")
-    for part in PARTS:
-        values = content["history"][f"{part}_{recipe.task.measure}"]
-        if len(values) != content["epochs_done"]:
-            raise ValueError(f"it has not {content['epochs_done']} epochs")
+def histogram(gradient: np.ndarray) -> dict:
+    """The number of entries in each bin of log10|g|, and outside the bins."""
+    size = np.abs(gradient[np.isfinite(gradient)]).astype(np.float64)
+    with np.errstate(divide="ignore"):
+        magnitude = np.log10(size)
+    counts, _ = np.histogram(magnitude, BINS, (LOWEST, HIGHEST))
+    return {
+        "log10_range": [LOWEST, HIGHEST],
+        "counts": counts.tolist(),
+        "below": int((magnitude < LOWEST).sum()),
+        "above": int((magnitude > HIGHEST).sum()),
+        "not_finite": int((~np.isfinite(gradient)).sum()),
+        "rms": float(np.sqrt(np.mean(size**2))) if size.size else None,
+    }

@@ -1,13 +1,15 @@
 """Trains the paper's networks.
 
     python examples/paper/train.py mnist --scheme lab --seed 1
-    python examples/paper/train.py table1 --budget small
+    python examples/paper/train.py queue
 
 Each run writes `results/paper/<experiment>/<scheme>-<seed>.json` after every
 epoch. The same command continues a run that was interrupted, to the same result
 bit for bit: the weights depend only on the seed, the order of the examples on
 the seed and the epoch, and each epoch ends with a checkpoint. A finished run is
-not overwritten. `report.py` makes the tables and figures.
+not overwritten. `queue` works through the runs of the page of results, see
+`experiments.py`; start it twice to use two processes. `report.py` makes the
+tables and figures.
 """
 
 import argparse
@@ -28,15 +30,14 @@ import numpy as np
 
 import keras_lab
 from examples.environment import environment
-from examples.paper import checkpoints, measurements
-from examples.paper.checkpoints import Finished, RunError
+from examples.paper import experiments, results
 from examples.paper.data import DataError, Part
-from examples.paper.recipes import FOLLOW, PARTS, RECIPES, Plan
-from examples.paper.results import select
-from examples.paper.schemes import SCHEMES
-from examples.paper.tables import TABLES, jobs
+from examples.paper.recipes import FOLLOW, PARTS, RECIPES, Plan, select
+from examples.paper.results import Busy, Finished, NotNow, RunError
+from examples.paper.schemes import ALL_SCHEMES, SCHEMES
 
 EVALUATION_BATCH = 500
+WAIT = 60  # Seconds.
 
 
 class Batches(keras.utils.PyDataset):
@@ -82,15 +83,15 @@ def run(
     """
     path, epochs = plan.path(folder), plan.all_epochs
     measure = plan.recipe.task.measure
-    with checkpoints.locked(path):
+    with results.locked(path):
         model, parts, result = _begin(plan, data_folder, path, jit_compile)
         first, began = result["epochs_done"] + 1, time.monotonic()
         departures = "; ".join(result["departures"])
         log(f"{plan}   epochs {first} to {epochs}   {departures}")
         for epoch in range(first, epochs + 1):
             numbers = _train_epoch(model, parts, plan, epoch)
-            _record(result, numbers, model, parts["validation"], measure)
-            checkpoints.save(path, model, result)
+            _record(result, numbers, model, parts, measure)
+            results.save(path, model, result)
             each = (time.monotonic() - began) / (epoch - first + 1)
             shown = [
                 f"{part} {_show(numbers[f'{part}_{measure}'], measure)}   "
@@ -110,11 +111,15 @@ def run(
 def _begin(plan, data_folder, path, jit_compile):
     """The model, the parts of the data and the result, new or from before."""
     configuration = plan.configuration()
-    result = checkpoints.previous(path, configuration, plan.all_epochs)
-    recipe = plan.recipe
+    result = results.previous(path, configuration, plan.all_epochs)
+    recipe, scheme = plan.recipe, ALL_SCHEMES[plan.scheme]
+    if scheme.ratio_of:
+        ratios = experiments.scale_ratios(path.parents[1], plan)
+        if not ratios:
+            raise NotNow(f"{plan} needs the runs of {scheme.ratio_of} first.")
+        scheme = scheme.scaled(ratios)
     data = recipe.load(data_folder, **plan.sizes)
     keras.utils.set_random_seed(plan.seed)
-    scheme = SCHEMES[plan.scheme]
     model = recipe.build(scheme, data.classes, jit_compile, **plan.sizes)
     model.optimizer.build(model.trainable_variables)
 
@@ -138,7 +143,9 @@ def _begin(plan, data_folder, path, jit_compile):
             f"Received: {described}"
         )
     else:
-        checkpoints.restore(path, model)
+        results.restore(path, model)
+    if scheme.ratio_of:
+        result["scale_ratios"] = ratios
     result["epochs_planned"] = plan.all_epochs
     result["departures"] = list(data.departures)
     session = {
@@ -163,8 +170,9 @@ def _train_epoch(model, parts, plan, epoch):
     """Trains and evaluates; returns the numbers of the epoch by name."""
     began = time.monotonic()
     recipe = plan.recipe
-    rate = recipe.learning_rate(SCHEMES[plan.scheme], epoch)
+    rate = plan.learning_rate(epoch)
     model.optimizer.learning_rate = rate
+    model.optimizer.zeroed.assign(0)
     order = epoch_order(len(parts["train"].y), plan.seed, epoch)
     whole = len(order) // recipe.batch * recipe.batch
     batches = Batches(parts["train"], order[:whole], recipe.batch)
@@ -178,7 +186,7 @@ def _train_epoch(model, parts, plan, epoch):
         logs[name] = model.evaluate(batches, verbose=0, return_dict=True)
     numbers = {"learning_rate": rate}
     for name, values in logs.items():
-        loss = measurements.finite(values["loss"])
+        loss = results.finite(values["loss"])
         numbers[f"{name}_loss"] = loss
         if "categorical_accuracy" in values:
             error = round(100 * (1 - values["categorical_accuracy"]), 4)
@@ -186,23 +194,23 @@ def _train_epoch(model, parts, plan, epoch):
             numbers[f"{name}_error"] = None if loss is None else error
     numbers["train_seconds"] = round(trained - began, 2)
     numbers["seconds"] = round(time.monotonic() - began, 2)
-    return {**numbers, **measurements.alphas(model)}
+    numbers["zeroed_gradients"] = int(model.optimizer.zeroed.numpy())
+    return {**numbers, **results.scales(model)}
 
 
-def _record(result, numbers, model, validation, measure):
+def _record(result, numbers, model, parts, measure):
     """Adds an epoch to the result."""
     for name, value in numbers.items():
         # A quantity that is new has no value in earlier epochs.
         missing = [None] * result["epochs_done"]
         result["history"].setdefault(name, missing).append(value)
     result["epochs_done"] += 1
-    result["selected"] = select(result["history"], measure)
-    result["alpha"] = {
-        weight.alpha.path: weight.alpha.numpy().tolist()
-        for weight in keras_lab.binary_weights(model).values()
-    }
-    if gradient := measurements.recurrent_gradient(model, validation):
+    result["selected"] = best = select(result["history"], measure)
+    if measure == "error" and best and best["epoch"] == result["epochs_done"]:
+        result["hits"] = results.hits(model, parts["test"], EVALUATION_BATCH)
+    if gradient := results.recurrent_gradient(model, parts["validation"]):
         result["recurrent_gradient"] = gradient
+        result["rows"] = results.rows(model, parts["train"])
 
 
 def _show(value, measure):
@@ -215,11 +223,15 @@ def parse(arguments=None) -> argparse.Namespace:
     """The options, with the runs that they ask for as `plans`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("what", choices=[*RECIPES, *TABLES], metavar="WHAT",
-        help=f"an experiment ({', '.join(RECIPES)}), or all runs of a table "
-        f"({', '.join(TABLES)})")  # fmt: skip
-    add("--scheme", nargs="+", choices=SCHEMES, metavar="S",
-        help=f"one or more of {', '.join(SCHEMES)}; default: all")  # fmt: skip
+    add("what", choices=[*RECIPES, "queue"], metavar="WHAT",
+        help=f"an experiment ({', '.join(RECIPES)}), or queue")  # fmt: skip
+    add("--groups", nargs="+", choices=experiments.GROUPS, metavar="G",
+        default=list(experiments.GROUPS), help="for the queue: one or more of "
+        f"{', '.join(experiments.GROUPS)}; default: all, in this order"
+        )  # fmt: skip
+    add("--scheme", nargs="+", choices=ALL_SCHEMES, metavar="S",
+        help=f"one or more of {', '.join(ALL_SCHEMES)}; default: the first "
+        "seven")  # fmt: skip
     add("--seed", nargs="+", type=_positive, default=[1], metavar="N",
         help="one or more; default: 1")  # fmt: skip
     for name, letter, text in (
@@ -230,25 +242,22 @@ def parse(arguments=None) -> argparse.Namespace:
     ):
         text = f"{text}; default: as in the paper"
         add(f"--{name}", type=_positive, metavar=letter, help=text)
+    add("--rate", type=float, metavar="R",
+        help="the first learning rate; default: as in the paper")  # fmt: skip
     add("--follow", choices=FOLLOW, default="paper",
         help="which one decides where the paper and its authors' code differ; "
         "default: paper")  # fmt: skip
-    add("--budget", choices=("full", "small"), default="full",
-        help="for a table: the paper's sizes and epochs, or what two "
-        "CPU cores can do; default: full")  # fmt: skip
     add("--data-dir", metavar="DIR",
         help="default: KERAS_LAB_DATA, or datasets in ~/.keras")  # fmt: skip
     add("--results-dir", type=Path, default=ROOT / "results" / "paper",
         metavar="DIR", help="default: results/paper")  # fmt: skip
     add("--no-jit", action="store_true", help="train without XLA")
     options = parser.parse_args(arguments)
-    try:
-        options.plans = _plans(options)
-    except ValueError as error:
-        parser.error(str(error))
-    if not options.plans:
-        schemes = ", ".join(options.scheme)
-        parser.error(f"{options.what} has no runs of the scheme {schemes}")
+    if options.what != "queue":
+        try:
+            options.plans = _plans(options)
+        except ValueError as error:
+            parser.error(str(error))
     return options
 
 
@@ -262,20 +271,14 @@ def _positive(text):
 
 def _plans(options):
     """The runs that the options ask for."""
-    what, epochs = options.what, options.epochs
+    recipe = RECIPES[options.what].following(options.follow)
     sizes = {n: getattr(options, n) for n in ("width", "cells", "steps")}
     sizes = {name: size for name, size in sizes.items() if size}
-    if what in TABLES and (sizes or epochs):
-        raise ValueError(f"{what} has its own sizes and epochs")
-    wanted = [(what, scheme, sizes, epochs) for scheme in SCHEMES]
-    if what in TABLES:
-        wanted = jobs(TABLES[what], options.budget)
-    chosen = options.scheme or SCHEMES
+    rest = (sizes, options.epochs, options.rate)
     return [
-        Plan(name, RECIPES[name].following(options.follow), scheme, seed, *rest)
+        Plan(options.what, recipe, scheme, seed, *rest)
         for seed in options.seed
-        for name, scheme, *rest in wanted
-        if scheme in chosen
+        for scheme in options.scheme or SCHEMES
     ]
 
 
@@ -283,23 +286,45 @@ def main(arguments=None) -> int:
     """Runs the command line and returns the exit code."""
     options = parse(arguments)
     keras_lab.config.keep_memory()
-    code, without_data = 0, set()
-    for plan in options.plans:
-        if plan.name in without_data:
-            continue
+    queued, failed, busy = options.what == "queue", set(), set()
+
+    def ran(plan):
+        """Whether this process did the run, or a part of it."""
+        if failed & {plan.name, str(plan)}:
+            return False
         try:
             run(plan, options.data_dir, options.results_dir, not options.no_jit)
-        except Finished as finished:
-            log_line(f"train.py: {finished}")
+            keras.utils.clear_session()
+            return True
+        except Finished as reason:
+            if not queued:
+                log_line(f"train.py: {reason}")
         except (DataError, RunError) as error:
+            if queued and isinstance(error, NotNow):
+                if isinstance(error, Busy):
+                    busy.add(str(plan))
+                return False
             log_line(f"train.py: error: {error}")
-            code = 1
-            if isinstance(error, DataError):
-                without_data.add(plan.name)
-        except KeyboardInterrupt:
-            log_line("\nInterrupted. The same command continues the run.")
-            return 130
-    return code
+            missing = isinstance(error, DataError)
+            failed.add(plan.name if missing else str(plan))
+        return False
+
+    try:
+        for plan in [] if queued else options.plans:
+            ran(plan)
+        while queued:
+            busy.clear()
+            # What comes next may depend on the run that was just done.
+            plans = experiments.queue(options.results_dir, options.groups)
+            if not any(map(ran, plans)):
+                if not busy:
+                    break
+                # Or on one that another process does.
+                time.sleep(WAIT)
+    except KeyboardInterrupt:
+        log_line("\nInterrupted. The same command continues the run.")
+        return 130
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ class BinaryCell(BinaryLayer):
             BinarySimpleRNNCell.step,
         ):
             return None
-        if self.kernel_quantizer is None or self.recurrent_dropout > 0:
+        if self.recurrent_dropout > 0:
             return None
         return DeferredGradient(recurrent_kernel, self.input_quantizer)
 

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+import keras_lab
 from examples import char_lstm, char_stream, exploding_gradients
 
 
@@ -31,7 +32,6 @@ def test_the_character_model_learns_writes_and_is_saved(text, tmp_path):
     assert len(result["sample"]) == 30 and set(result["sample"]) <= set(
         "one two three\n"
     )
-    assert np.shape(result["alpha"]) == (2, 4)
     model = keras.models.load_model(folder / "lab-1.keras")
     assert model.get_layer("lstm").cell.alpha.shape == (4,)
 
@@ -41,28 +41,6 @@ def test_a_file_goes_on_byte_by_byte(text, tmp_path, capsys):
     output = ["--output", str(tmp_path / "stream.tflz")]
     assert char_stream.main([*arguments.split(), *output]) < 0.01
     assert "It goes on: " in capsys.readouterr().out
-
-
-def test_all_seven_schemes_build_the_character_model():
-    for scheme in char_lstm.SCHEMES.values():
-        model = char_lstm.character_lstm(
-            9, 4, scheme.kernel_quantizer, scheme.input_quantizer
-        )
-        assert model(np.zeros((2, 5), np.uint8)).shape == (2, 5, 9)
-        weights = [w for w in model.weights if "alpha" not in w.name]
-        sizes = {
-            w.path.removeprefix("character_lstm/"): w.shape for w in weights
-        }
-        # The paper's formulas: 4 gates of (inputs + cells + 1) × cells.
-        assert sizes["lstm/lstm_cell/kernel"] == (9, 16)
-        assert sizes["lstm/lstm_cell/recurrent_kernel"] == (4, 16)
-        assert np.abs(model.layers[1].cell.kernel).max() <= 0.08
-
-
-def test_the_learning_rate_falls_by_two_percent_after_ten_epochs():
-    rates = [char_lstm.learning_rate(epoch, 0.002) for epoch in range(13)]
-    np.testing.assert_allclose(rates[:11], 0.002)
-    np.testing.assert_allclose(rates[11:], [0.002 * 0.98, 0.002 * 0.98**2])
 
 
 @pytest.mark.parametrize(
@@ -82,7 +60,7 @@ def test_a_jacobian_is_that_of_finite_differences(rng):
     lstm = keras.Sequential(
         [
             keras.Input((None, 1), dtype="uint8"),
-            char_lstm.keras_lab.BinaryLSTM(
+            keras_lab.BinaryLSTM(
                 3, one_hot=5, return_sequences=True, dtype="float64"
             ),
         ]

@@ -154,14 +154,14 @@ def svhn(
     parts = {"train": [], "validation": [], "test": []}
     for name, md5 in SVHN_MD5.items():
         if name.startswith("extra") and not (folder / "svhn" / name).is_file():
-            departures.append(f"without {name}")
+            departures.append(f"no {name}")
             continue
         path = files.locate(folder, f"svhn/{name}", SVHN_ADDRESS + name, md5)
         if files.file_digest(path, "md5") != md5:
-            departures.append(f"another {name} than the official one")
+            departures.append(f"not the official {name}")
         images, labels = files.read_mat(path)
-        # Not the digest of the file, because MATLAB writes the date into it.
-        # Older results have that one, under the plain name.
+        # Not the digest of the file, which has the date in it. Older results
+        # have that one, under the plain name.
         found[f"{name}: X, y"] = files.content_digest(images, labels)
         if name.startswith("test"):
             parts["test"].append((images, labels))

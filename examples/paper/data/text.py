@@ -10,6 +10,9 @@ from examples.paper.data import files
 from examples.paper.data.files import DataError, Dataset, Part, damaged
 
 ADDRESS = "https://cs.stanford.edu/people/karpathy/char-rnn/"
+WAR_AND_PEACE_SHA256 = (
+    "fb66ba999dafe24017cdd59e04c56d385a9c8466993d374fd4c6f08b2142985e"
+)
 
 
 def war_and_peace(
@@ -23,7 +26,10 @@ def war_and_peace(
     The arguments are those of `text_file`, with the data folder instead of the
     path; the parts have 80, 10 and 10 percent.
     """
-    path = _locate("warpeace_input.txt", (3_258_246,), 87, folder)
+    path = _locate(
+        *("warpeace_input.txt", (3_258_246,), 87, folder),
+        WAR_AND_PEACE_SHA256,
+    )
     return text_file(path, steps, batch, limit, percent=(80, 10))
 
 
@@ -34,7 +40,8 @@ def linux_kernel(
 
     The arguments are those of `war_and_peace`; the parts have 90, 5 and 5
     percent. The original comes from a version before Linux 4.1; the same files
-    of Linux 4.1-rc6 (6,208,197 bytes) are accepted too.
+    of Linux 4.1-rc6 (6,208,197 bytes) are accepted too. The hash of the
+    original is not known, so it is recognized by its length and its bytes.
     """
     sizes = (6_206_996, 6_208_197)
     path = _locate("linux_input.txt", sizes, 101, folder)
@@ -48,9 +55,9 @@ def linux_kernel(
     return dataclasses.replace(data, departures=(other,))
 
 
-def _locate(name, sizes, symbols, folder):
+def _locate(name, sizes, symbols, folder, sha256=None):
     folder = files.data_folder(folder)
-    path = files.locate(folder, f"text/{name}", ADDRESS + name)
+    path = files.locate(folder, f"text/{name}", ADDRESS + name, sha256)
     content = path.read_bytes()
     if len(content) not in sizes:
         raise damaged(path, f"it has {len(content)} bytes, not {sizes[0]}")

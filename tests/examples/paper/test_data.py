@@ -299,8 +299,8 @@ def test_svhn_parts_share_no_image_and_validation_is_even(
     assert np.unique(numbers).size == len(labels)
     # The label 10 in a file is the digit 0.
     np.testing.assert_array_equal(labels, (numbers + 1) % 10)
-    assert ("without extra_32x32.mat" in data.departures) != extra
-    assert "another train_32x32.mat than the official one" in data.departures
+    assert ("no extra_32x32.mat" in data.departures) != extra
+    assert "not the official train_32x32.mat" in data.departures
 
 
 @pytest.mark.parametrize("first_only", [False, True])

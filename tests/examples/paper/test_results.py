@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from examples.paper.data import Part
-from examples.paper.measurements import histogram, recurrent_gradient
-from examples.paper.results import select
+from examples.paper.recipes import select
+from examples.paper.results import histogram, recurrent_gradient
 
 
 def test_selection_takes_the_last_of_equal_epochs():
