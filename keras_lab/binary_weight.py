@@ -27,6 +27,7 @@ from keras_lab.ops import Elementwise, align_scale, binarize, bwn_scale
 __all__ = [
     "BinaryWeight",
     "Scale",
+    "at_least_float32",
     "full_precision",
     "keras_variables",
     "refreshed_by_optimizer",
@@ -276,7 +277,7 @@ class BinaryWeight:
 
     def _view(self, x):
         # A sum over many weights needs more precision than a half has.
-        dtype = keras.backend.result_type(self.latent.dtype, "float32")
+        dtype = at_least_float32(self.latent.dtype)
         return ops.reshape(ops.cast(x, dtype), self.shape)
 
     def _warn_once(self):
@@ -400,6 +401,11 @@ def repair_scales(variables):
     """Repairs the α of each latent weight among the variables."""
     for weight in weights_of(variables):
         weight.repair()
+
+
+def at_least_float32(dtype):
+    """float32 for halves. `keras.backend.result_type` turns float64 into it."""
+    return "float64" if dtype == "float64" else "float32"
 
 
 def _to_numpy(x):

@@ -11,6 +11,7 @@ from keras import ops
 from keras_lab._backend import backend
 from keras_lab.binary_weight import (
     Scale,
+    at_least_float32,
     keras_variables,
     refreshed_by_optimizer,
     weight_of,
@@ -309,6 +310,6 @@ def _unbias(beta, step, dtype):
 
     β is rounded as a kernel in this dtype rounds it, at least to float32.
     """
-    dtype = keras.backend.result_type(dtype, "float32")
+    dtype = at_least_float32(dtype)
     log_beta = math.log(max(float(np.dtype(dtype).type(beta)), 1e-30))
     return -ops.expm1(ops.cast(step, dtype) * log_beta)
