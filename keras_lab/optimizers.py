@@ -10,13 +10,13 @@ from keras import ops
 
 from keras_lab._backend import backend
 from keras_lab.binary_weight import (
-    Scale,
     keras_variables,
     refreshed_by_optimizer,
     weight_of,
     weights_of,
 )
 from keras_lab.ops import Elementwise, sum_dtype
+from keras_lab.scale import Scale
 
 __all__ = ["LABAdam", "refresh"]
 
