@@ -1,0 +1,46 @@
+"""The variable of the scale α."""
+
+import keras
+
+from keras_lab._backend import backend
+
+__all__ = ["Scale"]
+
+
+class Scale(keras.Variable):
+    """The variable of α.
+
+    `model.set_weights` and Keras' training on JAX assign one variable after the
+    other, the latent weight before its α. An assigned value that cannot be the
+    scale of the latent weight is corrected here.
+    """
+
+    weight = None
+
+    @property
+    def trainable(self):
+        # With its latent weight, also if the user has frozen only that.
+        latent = True if self.weight is None else self.weight.latent.trainable
+        return super().trainable and latent
+
+    @trainable.setter
+    def trainable(self, value):
+        keras.Variable.trainable.fset(self, value)
+
+    def assign(self, value):
+        if backend.SCALE_IS_TRAINABLE and not backend.is_concrete(value):
+            # The step of an optimizer, for example a weight decay.
+            return value
+        value = self.assign_unchecked(value)
+        if self.weight is None or not backend.is_concrete(value):
+            return value
+        if not self.weight.quantizer.needs_curvature:
+            self.weight.repair()
+            return value
+        self.weight.remember()
+        if self.weight.alpha_is_binary_connects():
+            self.weight.repair()
+        return value
+
+    def assign_unchecked(self, value):
+        return super().assign(value)
