@@ -372,4 +372,5 @@ def repair_scales(variables):
 
 
 def _to_numpy(x):
+    x = ops.convert_to_tensor(x)
     return ops.convert_to_numpy(x).astype("float64")
