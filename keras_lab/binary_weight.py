@@ -372,4 +372,6 @@ def repair_scales(variables):
 
 
 def _to_numpy(x):
+    if isinstance(x, keras.Variable):
+        return x.numpy().astype("float64")
     return ops.convert_to_numpy(x).astype("float64")
