@@ -16,14 +16,15 @@ class WeightedOperator:
         axis: The axis of output channels.
         to_keras: The axes of the weights in the order of the Keras kernel.
         data: Which input of the operator is the data.
+        weights: Which input of the operator is the weights.
     """
 
     axis: int
     to_keras: tuple
     data: int = 0
+    weights: int = 1
 
 
-WEIGHTS_INPUT = 1
 WEIGHTED_OPERATORS = {
     "FULLY_CONNECTED": WeightedOperator(0, (1, 0)),
     "CONV_2D": WeightedOperator(0, (1, 2, 3, 0)),
@@ -31,6 +32,8 @@ WEIGHTED_OPERATORS = {
     "TRANSPOSE_CONV": WeightedOperator(0, (1, 2, 0, 3), data=2),
     "CONV_3D": WeightedOperator(4, (0, 1, 2, 3, 4)),
     "BATCH_MATMUL": WeightedOperator(-1, (0, 1)),
+    # An embedding; one scale per row.
+    "GATHER": WeightedOperator(0, (0, 1), data=1, weights=0),
 }
 
 
@@ -107,10 +110,9 @@ def weight_uses(model: FlatModel) -> Iterator[tuple]:
     """
     for number, subgraph in enumerate(model.subgraphs):
         for operator in subgraph.operators:
-            inputs = inputs_of(operator)
-            if (
-                model.operator_name(operator) in WEIGHTED_OPERATORS
-                and len(inputs) > WEIGHTS_INPUT
-                and inputs[WEIGHTS_INPUT] >= 0
-            ):
-                yield (number, inputs[WEIGHTS_INPUT]), operator
+            name = model.operator_name(operator)
+            if name not in WEIGHTED_OPERATORS:
+                continue
+            inputs, place = inputs_of(operator), WEIGHTED_OPERATORS[name].weights
+            if len(inputs) > place and inputs[place] >= 0:
+                yield (number, inputs[place]), operator
