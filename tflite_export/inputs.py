@@ -12,7 +12,7 @@ from tflite_export.errors import (
     ValidationError,
 )
 from tflite_export.interpreter import by_input
-from tflite_export.prepare import input_names, is_functional
+from tflite_export.prepare import input_names
 
 # How many random samples there are, and the length of an axis of any length.
 RANDOM_SAMPLES, RANDOM_SIZE = 8, 16
@@ -25,12 +25,8 @@ def check_model(model) -> None:
             "`export_tflite` needs a Keras model. "
             f"Received: model={model!r} of type {type(model).__name__}"
         )
-    if not model.built:
-        raise ValueError(
-            f"Model '{model.name}' has no weights yet: give it a "
-            "`keras.Input`, build it, or call it on data first."
-        )
-    if not is_functional(model):
+    keras_lab.check_built(model)
+    if not keras_lab.is_functional(model):
         raise ConversionError(
             f"Model '{model.name}' has its own `call`: only Sequential and "
             "functional models can be exported. Received: a model of type "

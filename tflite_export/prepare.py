@@ -1,7 +1,5 @@
 """Prepares a Keras model for the converter, and answers questions about it."""
 
-import functools
-
 import keras
 import numpy as np
 
@@ -20,24 +18,6 @@ def trained_kernels(model: keras.Model) -> list[Kernel]:
         )
         for path, weight in keras_lab.binary_weights(model).items()
     ]
-
-
-def is_functional(model: keras.Model) -> bool:
-    """Whether it is a Sequential or functional model with Keras' own `call`."""
-    own = [
-        "call" in vars(cls)
-        for cls in type(model).__mro__
-        if cls.__module__.partition(".")[0] != "keras"
-    ]
-    classes = keras.Sequential, _functional_class()
-    return isinstance(model, classes) and not any(own)
-
-
-@functools.cache
-def _functional_class():
-    # Keras does not export this class.
-    tensor = keras.Input(())
-    return type(keras.Model(tensor, tensor))
 
 
 def as_functional(model: keras.Model) -> keras.Model:

@@ -11,7 +11,12 @@ import keras
 import numpy as np
 
 from keras_lab.binary_weight import weights_of
-from keras_lab.convert.blocks import BinaryBlock, make_block_config, parts_of
+from keras_lab.convert.blocks import (
+    BinaryBlock,
+    is_complete,
+    make_block_config,
+    parts_of,
+)
 from keras_lab.convert.conversion_report import ConversionReport, Row
 from keras_lab.convert.counterparts import (
     can_convert,
@@ -59,8 +64,8 @@ def binarize_model(
     and options stay the same. A layer without a counterpart is kept as it is,
     and so is one with LoRA weights or a tied embedding. A custom layer that
     cannot be rebuilt with other layers inside is kept whole. The report has the
-    reasons. A layer that is binary already is kept as it was trained, so you can
-    convert a model in stages.
+    reasons. A layer that is binary already is kept as it was trained, so you
+    can convert a model in stages.
 
     A latent weight is clipped to [−1, 1] in training. If a layer has larger
     weights, the bound is its largest absolute weight instead, so that no
@@ -130,11 +135,13 @@ class _BlockError(Exception):
     """A custom layer cannot be rebuilt with binary layers inside."""
 
     def __init__(self, block, error):
-        text = str(error).strip().splitlines() or [""]
+        error = error.__cause__ or error
+        text = str(error).rpartition("Exception encountered: ")[2]
+        text = " ".join(text.split())
         self.block = block
         self.reason = (
             "cannot be rebuilt with binary layers inside: "
-            f"{type(error).__name__}: {text[0]:.200}"
+            f"{type(error).__name__}: {text:.200}"
         )
 
 
@@ -264,6 +271,10 @@ class _Binarizer(Rebuilder):
             # The user's class may raise anything.
             raise _BlockError(layer, error) from error
 
+    def lenient_config(self, config, known):
+        # A block without binary layers, because it can also be loaded.
+        return make_block_config(config, {})
+
     def set_weights(self, layer, new):
         plan = self.plans.get(id(layer))
         if plan is None:
@@ -274,10 +285,9 @@ class _Binarizer(Rebuilder):
             assign(new, without_alphas(new.weights), values)
         except ValueError as error:
             raise _BlockError(layer, error) if plan else error from error
-        found = weights_of(new.weights)
-        if plan and self.options["kernel_quantizer"] and not found:
+        if plan and not is_complete(new, plan):
             raise _BlockError(layer, ValueError("it creates other layers"))
-        for weight in found:
+        for weight in weights_of(new.weights):
             weight.refresh()
 
     def _copy_weights(self, layer, new):

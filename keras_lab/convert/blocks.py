@@ -13,15 +13,16 @@ custom layer inside the custom layer.
 
 import functools
 import json
+import sys
 import types
 
 import keras
 
 from keras_lab.convert.counterparts import convert_config, is_binary, use_class
-from keras_lab.convert.graph import is_keras_class
-from keras_lab.convert.rebuild import Rebuilder
+from keras_lab.convert.graph import is_keras_class, with_inner_layers
+from keras_lab.convert.rebuild import Rebuilder, known_arguments
 
-__all__ = ["BinaryBlock", "make_block_config", "parts_of"]
+__all__ = ["BinaryBlock", "is_complete", "make_block_config", "parts_of"]
 
 PACKAGE = "keras_lab"
 
@@ -37,8 +38,28 @@ class BinaryBlock:
     _plan = {}
 
     def __setattr__(self, name, value):
-        value = self._replaced(name, value) if self._plan else value
-        super().__setattr__(name, value)
+        super().__setattr__(name, self._replaced(name, value))
+        if isinstance(value, list) and any(
+            key.startswith(f"{name}/") for key in self._plan
+        ):
+            self._replace_appended(name, getattr(self, name))
+
+    def _replace_appended(self, name, parts):
+        """Replaces layers also when they are appended to a list."""
+        append = parts.append
+
+        def append_replaced(part):
+            append(self._replaced(f"{name}/{len(parts)}", part))
+
+        parts.append = append_replaced
+
+    @property
+    def _replacements(self):
+        if "_replaced_layers" not in vars(self):
+            # Not a list: the old layers must not become parts of the block.
+            pairs = types.SimpleNamespace(pairs=[])
+            object.__setattr__(self, "_replaced_layers", pairs)
+        return self._replaced_layers
 
     def _replaced(self, path, value):
         if isinstance(value, keras.Layer):
@@ -57,10 +78,6 @@ class BinaryBlock:
         return type(value)(parts)
 
     def _counterpart(self, path, layer):
-        if "_replacements" not in vars(self):
-            # Not a list: the old layers must not become parts of the block.
-            known = types.SimpleNamespace(pairs=[])
-            object.__setattr__(self, "_replacements", known)
         pairs = self._replacements.pairs
         for old, new in pairs:
             if old is layer:
@@ -76,21 +93,26 @@ class BinaryBlock:
     @classmethod
     def from_config(cls, config):
         node = config["block"]
-        plain = keras.saving.deserialize_keras_object(
-            {k: v for k, v in node.items() if k != "build_config"}
-        )
-        made = _block_class(type(plain), json.dumps(config["plan"]))
-        block = super(BinaryBlock, made).from_config(node["config"])
-        if not _has_own_config(type(plain)):
+        made = _block_class(_class_of(node), json.dumps(config["plan"]))
+        create = super(BinaryBlock, made).from_config
+        try:
+            block = create(dict(node["config"]))
+        except TypeError:
+            known = known_arguments(made, node["config"])
+            if len(known) == len(node["config"]):
+                raise
+            block = create(known)
+        if not _has_own_config(made._base):
             # Keras knows the arguments only of a class without `get_config`.
-            object.__setattr__(block, "_plain_config", plain.get_config())
+            kept = types.SimpleNamespace(config=node["config"])
+            object.__setattr__(block, "_given", kept)
         return block
 
     def get_config(self):
         if _has_own_config(self._base):
             config = super().get_config()
         else:
-            config = {**self._plain_config, "trainable": self.trainable}
+            config = {**self._given.config, "trainable": self.trainable}
         node = {"config": config}
         use_class(node, self._base)
         return {"block": node, "plan": self._plan}
@@ -112,12 +134,44 @@ def _block_class(base, plan):
     return made
 
 
+def _class_of(node):
+    """The class of a serialized layer."""
+    cls = keras.saving.get_registered_object(node["registered_name"])
+    if cls is None:
+        # A file must not decide which modules are imported.
+        module = sys.modules.get(node["module"])
+        cls = getattr(module, node["class_name"], None)
+    if not (isinstance(cls, type) and issubclass(cls, keras.Layer)):
+        raise ValueError(
+            f"The class '{node['class_name']}' of a custom layer is unknown. "
+            f"Import the module that defines it, '{node['module']}', before "
+            f"you load the model. Received: {node['registered_name']}"
+        )
+    return cls
+
+
 def make_block_config(node: dict, plan: dict) -> dict:
     """The serialized form of a block, from that of the custom layer."""
     block = {k: v for k, v in node.items() if k != "build_config"}
     new = {**node, "config": {"block": block, "plan": plan}}
     use_class(new, BinaryBlock)
     return new
+
+
+def is_complete(block: keras.Layer, plan: dict) -> bool:
+    """Whether all layers of a plan have been replaced in a block."""
+    blocks = [x for x in with_inner_layers(block) if isinstance(x, BinaryBlock)]
+    done = sum(
+        not isinstance(new, BinaryBlock)
+        for part in blocks
+        for _, new in part._replacements.pairs
+    )
+    return done == _count(plan)
+
+
+def _count(plan):
+    inner = [entry["plan"] for entry in plan.values() if "plan" in entry]
+    return len(plan) - len(inner) + sum(map(_count, inner))
 
 
 def parts_of(layer: keras.Layer) -> dict[str, keras.Layer]:
@@ -142,10 +196,17 @@ def parts_of(layer: keras.Layer) -> dict[str, keras.Layer]:
 
 def _replace(layer, entry):
     """The layer that replaces a layer which a block has just created."""
+    plan = entry.get("plan")
+    names = {key.partition("/")[0] for key in plan or ()}
+    if plan and not layer.built and names.isdisjoint(vars(layer)):
+        # It creates its layers in `build`, so it need not be created again.
+        # Its config may not even exist.
+        layer.__class__ = _block_class(type(layer), json.dumps(plan))
+        return layer
 
     def change(node):
-        if "plan" in entry:
-            return make_block_config(node, entry["plan"])
+        if plan:
+            return make_block_config(node, plan)
         convert_config(node, entry["options"], entry["limit"])
         return node
 

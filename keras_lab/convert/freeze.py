@@ -4,12 +4,15 @@ The model is rebuilt from its layers. The Keras layer of the same name replaces
 every layer of keras_lab, also inside a wrapper. Each kernel becomes ŵ.
 """
 
+import collections
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_lab.binary_weight import weights_of
 from keras_lab.convert.counterparts import public_keras_name
+from keras_lab.convert.graph import is_functional, trace
 from keras_lab.convert.rebuild import (
     Rebuilder,
     assign,
@@ -20,6 +23,7 @@ from keras_lab.layers.attention import BinaryAttention
 from keras_lab.layers.base import BinaryLayer
 from keras_lab.layers.recurrent import BinaryRecurrent, BinaryRNN
 from keras_lab.layers.recurrent_cells import BinaryCell
+from keras_lab.quantizers import SignActivation
 
 __all__ = ["freeze"]
 
@@ -68,12 +72,15 @@ class _Freezer(Rebuilder):
     def __init__(self, strict):
         super().__init__()
         self.strict = strict
+        self._mixed, self._inlined = set(), {}
 
     def new_config(self, layer):
         config = self.serialize(layer)
         if "build_config" not in config and _is_sign_layer(config):
             # A layer without weights does not save the shape of its inputs.
             config["build_config"] = {"input_shape": layer.input.shape}
+        # A model between signs takes inputs of one rank only.
+        self._inline = id(layer) in self._mixed
         config = self._plain(config)
         if self.strict and _names_keras_lab(config):
             raise ValueError(
@@ -83,6 +90,24 @@ class _Freezer(Rebuilder):
                 f"{type(layer).__name__}"
             )
         return config
+
+    def rebuild(self, model):
+        self._mixed = _of_several_ranks(model)
+        return super().rebuild(model)
+
+    def new_layer(self, layer):
+        new = super().new_layer(layer)
+        if id(layer) in self._mixed:
+            self._inlined[id(new)] = layer
+        return new
+
+    def call(self, layer, *args, **kwargs):
+        old = self._inlined.get(id(layer))
+        if old is None:
+            return layer(*args, **kwargs)
+        (x,) = args
+        y = layer(x if old.input_quantizer is None else _sign(x), **kwargs)
+        return _sign(y) if isinstance(old.activation, SignActivation) else y
 
     def set_weights(self, layer, new):
         binary = {id(w.latent): w for w in weights_of(layer.weights)}
@@ -147,7 +172,9 @@ class _Freezer(Rebuilder):
             return node
         if after:
             config["activation"] = "linear"
-        return self._between_signs(node, before, after)
+        return (
+            node if self._inline else self._between_signs(node, before, after)
+        )
 
     def _plain_recurrent(self, node, config, cls):
         one_hot = config["one_hot"]
@@ -196,6 +223,22 @@ class _Freezer(Rebuilder):
         vectors = ops.one_hot(ops.squeeze(inputs, -1), length)
         model = keras.Model(inputs, layer(vectors), name=layer.name)
         return {**node, **self.serialize(model)}
+
+
+def _of_several_ranks(model):
+    """The ids of binary layers that are called with inputs of several ranks."""
+    ranks = collections.defaultdict(set)
+
+    def visit(model):
+        for call in trace(model).calls:
+            if is_functional(call.layer):
+                visit(call.layer)
+            elif isinstance(call.layer, BinaryLayer) and len(call.inputs) == 1:
+                ranks[id(call.layer)].add(len(call.inputs[0].shape))
+
+    if is_functional(model):
+        visit(model)
+    return {key for key, found in ranks.items() if len(found) > 1}
 
 
 def _with_signs(plan):

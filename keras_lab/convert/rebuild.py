@@ -5,6 +5,7 @@ its own. Then its weights are set, and what is neither in a config nor a weight,
 such as an adapted vocabulary.
 """
 
+import inspect
 import random
 import tempfile
 import types
@@ -13,22 +14,27 @@ import keras
 
 from keras_lab.binary_weight import weights_of
 from keras_lab.convert.graph import (
+    check_built,
     check_is_model,
     is_functional,
     is_keras_class,
     leaf_layers,
-    no_weights_yet,
     with_inner_layers,
 )
 
-__all__ = ["Rebuilder", "assign", "check_can_rebuild", "without_alphas"]
+__all__ = [
+    "Rebuilder",
+    "assign",
+    "check_can_rebuild",
+    "known_arguments",
+    "without_alphas",
+]
 
 
 def check_can_rebuild(model) -> None:
     """Raises an error if a model cannot be rebuilt from its layers."""
     check_is_model(model)
-    if not model.built:
-        raise ValueError(no_weights_yet(model))
+    check_built(model)
     if is_functional(model):
         for part in leaf_layers(model, is_functional).values():
             _check_config(part, "layer")
@@ -156,8 +162,15 @@ class Rebuilder:
     def new_layer(self, layer: keras.Layer) -> keras.Layer:
         """Creates the layer that replaces a layer, without weights."""
         self._find_classes(layer)
+        config = self.new_config(layer)
         try:
-            return self.deserialize(self.new_config(layer))
+            try:
+                return self.deserialize(config)
+            except TypeError:
+                known = known_arguments(type(layer), config["config"])
+                if "name" not in known or len(known) == len(config["config"]):
+                    raise
+                return self.deserialize(self.lenient_config(config, known))
         except TypeError as error:
             raise ValueError(
                 f"'{layer.name}' cannot be rebuilt from its config. Give its "
@@ -165,6 +178,19 @@ class Rebuilder:
                 "included, or write a model as a functional one. Received: an "
                 f"object of type {type(layer).__name__}"
             ) from error
+
+    def lenient_config(self, config: dict, known: dict) -> dict:
+        """Another serialized form of a layer whose config has too much in it.
+
+        Args:
+            config: The serialized layer.
+            known: The part of its config that its class takes.
+        """
+        return {**config, "config": known}
+
+    def call(self, layer, *args, **kwargs):
+        """Calls a new layer in the graph of the new model."""
+        return layer(*args, **kwargs)
 
     def recreate(self, layer: keras.Layer, change) -> keras.Layer:
         """Creates one layer again, without weights.
@@ -192,8 +218,23 @@ class Rebuilder:
         # Not compiled, and not an instance of a subclass.
         model = keras.Model(model.input, model.output, name=model.name)
         return keras.models.clone_model(
-            model, _new_inputs(model), clone_function=self._copy
+            model,
+            _new_inputs(model),
+            clone_function=self._copy,
+            call_function=self.call,
         )
+
+
+def known_arguments(cls: type, config: dict) -> dict:
+    """A config without entries that no `__init__` of the class takes.
+
+    Some layers of KerasHub put more into their config.
+    """
+    names = set()
+    for base in cls.__mro__:
+        if "__init__" in vars(base):
+            names |= set(inspect.signature(base.__init__).parameters)
+    return {name: value for name, value in config.items() if name in names}
 
 
 def _attribute(layer, name):

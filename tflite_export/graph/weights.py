@@ -113,6 +113,9 @@ def weight_uses(model: FlatModel) -> Iterator[tuple]:
             name = model.operator_name(operator)
             if name not in WEIGHTED_OPERATORS:
                 continue
-            inputs, place = inputs_of(operator), WEIGHTED_OPERATORS[name].weights
+            inputs, place = (
+                inputs_of(operator),
+                WEIGHTED_OPERATORS[name].weights,
+            )
             if len(inputs) > place and inputs[place] >= 0:
                 yield (number, inputs[place]), operator
