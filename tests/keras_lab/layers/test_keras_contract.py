@@ -22,6 +22,7 @@ CASES = {
     "GRU": ((4,), (5, 3)),
     "SimpleRNN": ((4,), (5, 3)),
 }
+SLOW = pytest.mark.slow
 each = pytest.mark.parametrize("name", CASES)
 some = pytest.mark.parametrize("name", ["Dense", "EinsumDense", "Embedding"])
 
@@ -41,9 +42,17 @@ def inputs_of(name, shape, seed=0):
 
 @each
 @pytest.mark.parametrize(
-    "policy", ["float16", "bfloat16", "float64", "mixed_bfloat16"]
+    "policy",
+    [
+        "float64",
+        "mixed_bfloat16",
+        pytest.param("float16", marks=SLOW),
+        pytest.param("bfloat16", marks=SLOW),
+    ],
 )
 def test_every_dtype_policy_gives_the_dtypes_of_keras(name, policy):
+    if policy == "bfloat16" and name in ("LSTM", "GRU", "SimpleRNN"):
+        pytest.skip("TensorFlow has no orthogonal matrices of bfloat16.")
     (layer, shape), (plain, _) = (
         make(name, kind, dtype=policy) for kind in ("Binary", "")
     )
@@ -57,7 +66,9 @@ def test_every_dtype_policy_gives_the_dtypes_of_keras(name, policy):
 
 
 @each
-@pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
+@pytest.mark.parametrize(
+    "mode", ["float8", *(pytest.param(m, marks=SLOW) for m in ("int8", "int4"))]
+)
 def test_a_binary_layer_refuses_quantization_and_stays_intact(name, mode):
     layer, shape = make(name)
     x = inputs_of(name, shape)

@@ -68,7 +68,7 @@ def test_attention_is_trained_saved_and_frozen(case, tmp_path):
     layer, plain = pair(case, CHANNEL, use_gate=True)
     inputs = keras.Input((5, 8))
     model = keras.Model(inputs, layer(inputs, inputs, use_causal_mask=True))
-    model.compile(keras_lab.LABAdam(0.01), "mse", jit_compile=False)
+    model.compile(keras_lab.LABAdam(0.01), "mse", run_eagerly=True)
     x = random(4, 5, 8)
     model.fit(x, random(4, 5, 8, seed=1), verbose=0)
     model.save(tmp_path / "model.keras")
@@ -78,9 +78,10 @@ def test_attention_is_trained_saved_and_frozen(case, tmp_path):
         np.testing.assert_array_equal(other(x), model(x))
     assert type(frozen.layers[1]) is type(plain)
     assert layer.get_config() == again.layers[1].get_config()
-    signed = keras.Model(inputs, pair(case, "lab", input_quantizer="sign")[0](
-        inputs, inputs
-    ))  # fmt: skip
+    binary, _, arguments = ATTENTION[case]
+    signed = getattr(keras_lab, f"Binary{binary}")
+    signed = signed(*arguments, input_quantizer="sign")
+    signed = keras.Model(inputs, signed(inputs, inputs))
     with pytest.raises(ValueError, match="no counterpart"):
         keras_lab.freeze(signed)
     lenient = keras_lab.freeze(signed, strict=False)
@@ -97,7 +98,7 @@ def test_an_embedding_has_one_bit_per_entry(quantizer, shape, tmp_path):
         [keras.Input((3,), dtype="int32"), layer, layers.Flatten()]
     )
     assert layer.alpha.shape == shape
-    model.compile(keras_lab.LABAdam(0.01), "mse", jit_compile=False)
+    model.compile(keras_lab.LABAdam(0.01), "mse", run_eagerly=True)
     words = np.random.default_rng(0).integers(0, 9, (8, 3))
     before = layer.embeddings.numpy()
     model.fit(words, random(8, 12), verbose=0)
