@@ -171,24 +171,21 @@ class _Chooser:
         """Sets `plans`; returns the report."""
         self.plans, self.rows = {}, []
         for path, layer in _leaves(self.model).items():
-            reason = self._position(layer)
-            if (
-                reason is None
-                and id(layer) not in self.kept
-                and _has_parts(layer)
-            ):
+            reason = self.kept.get(id(layer)) or self._position(layer)
+            if reason is None and _has_parts(layer):
                 plan = self._plan(layer, path)
                 if plan:
                     self.plans[id(layer)] = plan
-                continue
-            reason = self._add_row(path, layer, reason, [path])
-            if reason is None:
+            elif self._add_row(path, layer, reason, [path]) is None:
                 self.plans[id(layer)] = {}
         return ConversionReport(self.rows)
 
     def _position(self, layer):
         if not (can_convert(layer) or _has_parts(layer)):
             return None
+        if _has_parts(layer) and is_altered(layer):
+            # Its config does not say so.
+            return f"a layer inside it {is_altered(layer)}"
         if id(layer) in self.first:
             return "first layer"
         return "last layer" if id(layer) in self.last else None
@@ -197,7 +194,8 @@ class _Chooser:
         """Adds a row; returns why the layer is kept."""
         if not self.wanted(paths, layer):
             reason = "not among the filters"
-        reason = self.kept.get(id(layer)) or why_not(layer) or reason
+        if not (reason and _has_parts(layer)):
+            reason = why_not(layer) or reason
         if layer.weights:
             count = sum(int(np.prod(w.shape)) for w in layer.weights)
             self.rows.append(Row(path, type(layer).__name__, count, reason))
@@ -236,8 +234,10 @@ def _has_parts(layer):
     """Whether it is a custom layer with layers to convert inside."""
     if is_keras_class(type(layer)) or isinstance(layer, BinaryBlock):
         return False
-    parts = parts_of(layer).values()
-    return any(can_convert(part) or _has_parts(part) for part in parts)
+    return any(
+        can_convert(part) or is_altered(part) or _has_parts(part)
+        for part in parts_of(layer).values()
+    )
 
 
 class _Binarizer(Rebuilder):

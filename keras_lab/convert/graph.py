@@ -355,6 +355,8 @@ def _mark(model, counts, reached, found, backwards=False):
             passed = _mark(call.layer, counts, reached, found, backwards)
         else:
             ends = counts(call.layer)
+            if ends and not backwards:
+                reached = reached[:1]  # The others may be masks.
             if ends and any(reached):
                 found.add(id(call.layer))
             passed = [any(reached) and not ends] * len(after)

@@ -25,13 +25,28 @@ MODELS = {
 }
 # Layers with kernels, the embeddings that are not tied included.
 PROJECTIONS = {"bert": 14, "gpt2": 12, "vit": 14, "vit_classifier": 15}
-each = pytest.mark.parametrize("name", MODELS)
+# One representative by default: each takes seconds.
+each = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=() if n == "gpt2" else pytest.mark.slow)
+        for n in MODELS
+    ],
+)
+
+
+class Models(dict):
+    """Each model, made when it is first needed."""
+
+    def __missing__(self, name):
+        keras.utils.set_random_seed(0)
+        self[name] = MODELS[name](keras_hub.models)
+        return self[name]
 
 
 @pytest.fixture(scope="module")
 def models():
-    keras.utils.set_random_seed(0)
-    return {name: make(keras_hub.models) for name, make in MODELS.items()}
+    return Models()
 
 
 def data(model):
@@ -88,7 +103,8 @@ def test_every_projection_is_binary_with_the_signs_of_the_original(
     assert all("cannot" not in (row.skipped or "") for row in report)
 
 
-@each
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
 def test_it_is_saved_resumed_frozen_and_exported(models, name, tmp_path):
     x = data(models[name])
     new = keras_lab.binarize_model(
@@ -120,7 +136,7 @@ def test_it_is_saved_resumed_frozen_and_exported(models, name, tmp_path):
 
 def test_a_tied_embedding_is_named(models):
     model = keras_hub.models.BertMaskedLM(backbone=models["bert"])
-    with pytest.raises(ValueError, match="'mlm_head' share.*token_embedding"):
+    with pytest.raises(ValueError, match=r"'mlm_head' share.*token_embedding"):
         keras_lab.binarize_model(model)
     _, report = keras_lab.binarize_model(models["gpt2"], return_report=True)
     reasons = {row.layer: row.skipped for row in report}
