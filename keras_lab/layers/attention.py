@@ -9,6 +9,7 @@ import inspect
 import keras
 
 from keras_lab.constraints import WeightClip
+from keras_lab.layers.base import check_not_quantized
 from keras_lab.layers.dense import BinaryEinsumDense
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
@@ -37,6 +38,8 @@ class BinaryAttention:
         if kernel_quantizer and "kernel_constraint" not in given.arguments:
             kwargs["kernel_constraint"] = WeightClip()
         super().__init__(*args, **kwargs)
+        if kernel_quantizer or input_quantizer:
+            check_not_quantized(self.name, self.dtype_policy)
         self.kernel_quantizer = kernel_quantizer
         self.input_quantizer = input_quantizer
 

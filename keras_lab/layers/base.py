@@ -14,7 +14,7 @@ from keras_lab.binary_weight import BinaryWeight, repair_scales
 from keras_lab.constraints import WeightClip
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
-__all__ = ["BinaryLayer"]
+__all__ = ["BinaryLayer", "check_not_quantized"]
 
 
 class BinaryLayer:
@@ -166,14 +166,8 @@ class BinaryLayer:
         super(BinaryLayer, type(self)).dtype_policy.fset(self, policy)
 
     def _check_can_have(self, policy):
-        # A quantized layer of Keras would read the latent weight.
-        binary = self.kernel_quantizer or self.input_quantizer
-        if binary and policy.quantization_mode is not None:
-            raise ValueError(
-                f"Layer '{self.name}' is binary, so it cannot be quantized. "
-                "Use a floating-point dtype policy such as 'float32' or "
-                f"'mixed_bfloat16'. Received: dtype='{policy.name}'"
-            )
+        if self.kernel_quantizer or self.input_quantizer:
+            check_not_quantized(self.name, policy)
 
     def set_weights(self, weights):
         super().set_weights(weights)
@@ -217,6 +211,19 @@ class BinaryLayer:
                 getattr(self, name)
             )
         return config
+
+
+def check_not_quantized(name, policy):
+    """Raises ValueError if a dtype policy is one of a quantized layer.
+
+    Keras' quantized layers would read the latent weight.
+    """
+    if policy.quantization_mode is not None:
+        raise ValueError(
+            f"Layer '{name}' is binary, so it cannot be quantized. Use a "
+            "floating-point dtype policy such as 'float32' or "
+            f"'mixed_bfloat16'. Received: dtype='{policy.name}'"
+        )
 
 
 def _alpha_name(kernel_name):

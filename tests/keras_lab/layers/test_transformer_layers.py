@@ -84,6 +84,8 @@ def test_attention_is_trained_saved_and_frozen(case, tmp_path):
     signed = keras.Model(inputs, signed(inputs, inputs))
     with pytest.raises(ValueError, match="no counterpart"):
         keras_lab.freeze(signed)
+    with pytest.raises(ValueError, match="cannot be quantized"):
+        pair(case, "lab", dtype="float8_from_float32")
     lenient = keras_lab.freeze(signed, strict=False)
     np.testing.assert_array_equal(lenient(x), signed(x))
 
