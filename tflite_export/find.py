@@ -122,7 +122,9 @@ def _matches(model, place, operator, kernels):
             if scales is not None:
                 likeness = _likeness(layers, part, scales)
                 matches.append(_Match(part, signs, scales, likeness))
-    return matches or _untrained(weights, axis)
+    if matches or name == "GATHER":
+        return matches  # A table of a model may be anything.
+    return _untrained(weights, axis)
 
 
 def _choose(matches):

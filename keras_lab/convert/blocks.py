@@ -36,6 +36,8 @@ class BinaryBlock:
 
     _base = None
     _plan = {}
+    _given = None
+    _replaced_layers = None
 
     def __setattr__(self, name, value):
         super().__setattr__(name, self._replaced(name, value))
@@ -55,7 +57,7 @@ class BinaryBlock:
 
     @property
     def _replacements(self):
-        if "_replaced_layers" not in vars(self):
+        if self._replaced_layers is None:
             # Not a list: the old layers must not become parts of the block.
             pairs = types.SimpleNamespace(pairs=[])
             object.__setattr__(self, "_replaced_layers", pairs)

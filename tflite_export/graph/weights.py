@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.flatbuffer.schema import shape_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,9 +114,24 @@ def weight_uses(model: FlatModel) -> Iterator[tuple]:
             name = model.operator_name(operator)
             if name not in WEIGHTED_OPERATORS:
                 continue
-            inputs, place = (
-                inputs_of(operator),
-                WEIGHTED_OPERATORS[name].weights,
-            )
+            inputs = inputs_of(operator)
+            place = WEIGHTED_OPERATORS[name].weights
+            if name == "GATHER" and not _is_embedding(model, subgraph, inputs):
+                continue
             if len(inputs) > place and inputs[place] >= 0:
                 yield (number, inputs[place]), operator
+
+
+def _is_embedding(model, subgraph, inputs):
+    """Whether a GATHER looks up rows of weights.
+
+    Those that unpack bits have int16 indices.
+    """
+    weights, indices = (subgraph.tensors[number] for number in inputs[:2])
+    types = model.type_name(weights), model.type_name(indices)
+    return (
+        types[0] == "FLOAT32"
+        and types[1] in ("INT32", "INT64")
+        and len(shape_of(weights)) == 2
+        and shape_of(weights)[0] > 1
+    )

@@ -12,7 +12,7 @@ from keras_lab.quantizers import BWN, LAB, BinaryConnect
 CASES = {
     "dense": ("Dense", (5,), (7,)),
     "dense_3d": ("Dense", (5,), (3, 7)),
-    "einsum": ("EinsumDense", ("abc,cde->abde", (None, 2, 3)), (3, 7)),
+    "einsum": ("EinsumDense", ("abc,cde->abde", (3, 2, 3)), (3, 7)),
     "conv1d": ("Conv1D", (4, 3), (9, 2)),
     "conv2d": ("Conv2D", (4, 3), (8, 7, 2)),
     "conv3d": ("Conv3D", (4, 2), (4, 5, 6, 2)),
