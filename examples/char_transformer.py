@@ -142,7 +142,7 @@ def export(model, test, options, name) -> dict:
         (logits,) = tflite_export.run(path, x).values()
         results[format] = {
             "bytes": report.file_bytes,
-            "container_bytes": len(tflite_export.shrink(path)),
+            "container_bytes": len(tflite_export.shrink(path.read_bytes())),
             "nats": cross_entropy(logits, test.y[:32]),
             "nats_of_keras": expected,
             "not_packed": list(report.not_packed),
