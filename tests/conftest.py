@@ -27,6 +27,15 @@ DATA_FILES = {
 }
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--fuzz-seconds",
+        type=int,
+        default=0,
+        help="how long tests/fuzz tries damaged files (default: about 3 s)",
+    )
+
+
 def pytest_report_header(config):
     """Says at the start of the session what is skipped, and why."""
     lines = []

@@ -46,13 +46,20 @@ def install(name: str) -> Path:
     if not PEERS[name]:
         return Path(sys.executable)
     folder = Path(os.environ.get("KERAS_LAB_PEERS", FOLDER)).expanduser()
-    place = folder.resolve() / name
+    return create(folder.resolve() / name, PEERS[name])
+
+
+def create(place: Path, requirements) -> Path:
+    """Returns the Python of an environment, which is made if needed.
+
+    Raises `Cannot` if the requirements cannot be installed.
+    """
     python, done = place / "bin" / "python", place / "installed.json"
-    wanted = json.dumps(PEERS[name])
+    wanted = json.dumps(requirements)
     if python.exists() and done.exists() and done.read_text() == wanted:
         return python
-    print(f"installing {' '.join(PEERS[name])}", flush=True)
-    command = [python, "-m", "pip", "install", "--quiet", *PEERS[name]]
+    print(f"installing {' '.join(requirements)}", flush=True)
+    command = [python, "-m", "pip", "install", "--quiet", *requirements]
     try:
         venv.create(place, with_pip=True)
         subprocess.run(command, capture_output=True, text=True, check=True)

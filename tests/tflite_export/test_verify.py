@@ -1,16 +1,14 @@
-"""Damaged files end in a clear error: no crash, no hang."""
+"""Damaged files end in a clear error. `tests/fuzz` tries many more."""
 
 import json
-import random
 
 import numpy as np
 import pytest
 
 import tflite_export
 from tests.tflite_export.support import exported, sign_bits
-from tflite_export import InvalidModelError, NothingBinaryError
+from tflite_export import InvalidModelError
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.flatbuffer.verify import verify
 from tflite_export.metadata import METADATA_NAME
 
 READERS = [
@@ -18,52 +16,6 @@ READERS = [
     tflite_export.read_packed,
     tflite_export.pack,
 ]
-OTHERS = ["fast", "float"]
-
-
-def truncated(content, rng):
-    for length in [0, 1, 7, 8, 9, 100, *range(200, len(content), 997)]:
-        yield content[:length]
-
-
-def with_wrong_bytes(content, rng):
-    for _ in range(150):
-        damaged = bytearray(content)
-        for _ in range(rng.choice([1, 3, 20])):
-            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
-        yield bytes(damaged)
-
-
-def with_wrong_offsets(content, rng):
-    offsets = [b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\x00\x00\x00\x80"]
-    for position in range(0, len(content) - 4, 4 * 17):
-        damaged = bytearray(content)
-        damaged[position : position + 4] = rng.choice(offsets)
-        yield bytes(damaged)
-
-
-@pytest.mark.parametrize(
-    "damage", [truncated, with_wrong_bytes, with_wrong_offsets]
-)
-@pytest.mark.parametrize(
-    "format",
-    ["packed", *(pytest.param(f, marks=pytest.mark.slow) for f in OTHERS)],
-)
-def test_a_damaged_file_is_read_or_refused(format, damage):
-    content = exported("dense_folded").content(format)
-    verify(content)
-    refused = 0
-    for damaged in damage(content, random.Random(1)):
-        for reader in READERS:
-            try:
-                result = reader(damaged)
-                if reader is tflite_export.inspect:
-                    assert str(result) and result.to_json()
-                    assert damage is not truncated
-            except (InvalidModelError, NothingBinaryError) as error:
-                assert str(error)
-                refused += 1
-    assert refused
 
 
 @pytest.mark.parametrize("reader", READERS)

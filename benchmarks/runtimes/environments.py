@@ -1,0 +1,141 @@
+"""The runtimes, and an environment for each, made once and kept.
+
+The environments are in the folder `KERAS_LAB_RUNTIMES`, by default
+`~/.cache/keras_lab/runtimes`. One with TensorFlow takes more than a gigabyte.
+"""
+
+import dataclasses
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from benchmarks.peers.environments import create
+from benchmarks.runtimes import arm
+from benchmarks.runtimes.networks import FIXED, FORMATS, NETWORKS
+from benchmarks.worker import Cannot, Worker
+
+FOLDER = "~/.cache/keras_lab/runtimes"
+BROWSER = "@litertjs/core"
+# The last release of each minor version.
+LITERT = (
+    *("2.3.0", "2.2.0", "2.1.6", "2.0.3"),
+    *("1.4.0", "1.3.0", "1.2.0", "1.1.2"),
+)
+TENSORFLOW = (
+    *("2.21.0", "2.20.0", "2.19.1", "2.18.1", "2.17.1", "2.16.2"),
+    *("2.15.1", "2.13.1", "2.12.1"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Runtime:
+    """A release of a runtime, and where it runs.
+
+    Args:
+        package: The name of the package on PyPI or npm.
+        version: Its version.
+        cpu: A CPU that is emulated, or `None` for this machine.
+        batch: `"open"` or `"1"`: the batch size of the files that it gets.
+        more: Other requirements, for the packages that do not say them.
+    """
+
+    package: str
+    version: str
+    cpu: str | None = None
+    batch: str = "open"
+    more: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        parts = [f"{self.package} {self.version}"]
+        if self.cpu:
+            parts.append(self.cpu)
+        if self.package == BROWSER:
+            one = self.batch == "1"
+            parts.append("batch_size=1" if one else "open batch")
+        return ", ".join(parts)
+
+    def cases(self) -> list[dict]:
+        """Returns each file that it gets, with XNNPACK and without.
+
+        In the browser XNNPACK cannot be turned off. There a file with a fixed
+        batch size says nothing about open ones.
+        """
+        browser = self.package == BROWSER
+        left_out = FIXED if browser and self.batch == "open" else ()
+        return [
+            {"network": network, "format": format, "xnnpack": xnnpack}
+            for format in FORMATS
+            for network in NETWORKS
+            for xnnpack in ((True,) if browser else (True, False))
+            if network not in left_out
+        ]
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        return (f"{self.package}=={self.version}", *self.more)
+
+
+OLD_NUMPY = ("numpy<2",)
+RUNTIMES = (
+    *(Runtime("ai-edge-litert", version) for version in LITERT),
+    Runtime("ai-edge-litert", "1.0.1", more=OLD_NUMPY),
+    *(Runtime("tensorflow-cpu", version) for version in TENSORFLOW),
+    Runtime("tflite-runtime", "2.14.0", more=OLD_NUMPY),
+    *(
+        Runtime("ai-edge-litert", LITERT[0], cpu, more=("numpy<2.3",))
+        for cpu in arm.CPUS
+    ),
+    Runtime("tflite-runtime", "2.14.0", "cortex-a53", more=OLD_NUMPY),
+    *(Runtime(BROWSER, "2.5.3", batch=batch) for batch in ("1", "open")),
+)
+
+
+def place(runtime: Runtime) -> Path:
+    """Returns the folder of a runtime's environment."""
+    folder = Path(os.environ.get("KERAS_LAB_RUNTIMES", FOLDER)).expanduser()
+    name = runtime.requirements[0].replace("/", "_")
+    return folder.resolve() / (f"{name}-aarch64" if runtime.cpu else name)
+
+
+def start(runtime: Runtime) -> Worker:
+    """Returns a worker in a runtime's environment.
+
+    Its attribute `versions` says what is installed. Raises `Cannot` if there is
+    no environment or the runtime does not start.
+    """
+    folder, module, variables = place(runtime), "interpreter", {}
+    if runtime.package == BROWSER:
+        python = create(folder, ("playwright", "numpy"))
+        variables["LITERT_JS"] = str(_install_npm(folder, runtime))
+        module = "browser"
+    elif runtime.cpu:
+        python = arm.install(folder, runtime.requirements, runtime.cpu)
+    else:
+        python = create(folder, runtime.requirements)
+    worker = Worker(f"benchmarks.runtimes.{module}", python, variables)
+    try:
+        worker.versions = worker.call("prepare", package=runtime.package)
+    except Cannot as error:
+        worker.close()
+        if error.words == "worker process ended":
+            raise Cannot("cannot be imported", error.detail) from error
+        raise
+    return worker
+
+
+def _install_npm(folder, runtime):
+    packages = folder / "node_modules" / "@litertjs"
+    if packages.is_dir():
+        return packages
+    npm = shutil.which("npm")
+    if npm is None:
+        raise Cannot("npm not installed", "apt install npm")
+    wanted = f"{runtime.package}@{runtime.version}"
+    print(f"installing {wanted}", flush=True)
+    command = [npm, "install", "--no-audit", "--no-fund", "--prefix", folder]
+    result = subprocess.run([*command, wanted], capture_output=True, text=True)
+    if result.returncode:
+        raise Cannot("npm install fails", result.stderr[-2000:])
+    return packages

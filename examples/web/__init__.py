@@ -1,0 +1,1 @@
+"""Draw a digit: an exported network in a browser."""

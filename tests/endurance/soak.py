@@ -1,0 +1,73 @@
+"""Trains in a loop with all callbacks and watches the memory."""
+
+import gc
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+
+def run(minutes=30.0, seed=1):
+    """Returns the memory after the first third and at the end, in MB."""
+    import keras
+
+    import keras_lab
+    from keras_lab.callbacks import (
+        BinaryMonitor,
+        ExportBest,
+        ProgressiveBinarization,
+    )
+
+    keras.utils.set_random_seed(seed)
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(1024, 32)).astype("float32")
+    y = rng.integers(0, 4, 1024)
+    model = keras.Sequential(
+        [
+            keras.Input((32,)),
+            keras_lab.BinaryDense(64, activation="relu"),
+            keras.layers.BatchNormalization(),
+            keras_lab.BinaryDense(4),
+        ]
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras_lab.LABAdam(), loss, metrics=["accuracy"])
+    memory, end = [], time.time() + 60 * minutes
+    process = psutil.Process(os.getpid())
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        while time.time() < end:
+            model.fit(
+                x,
+                y,
+                64,
+                epochs=4,
+                verbose=0,
+                validation_data=(x, y),
+                callbacks=[
+                    BinaryMonitor(folder / "log.csv", folder / "logs"),
+                    ProgressiveBinarization(epochs=2),
+                    ExportBest(folder / "best.tflite", monitor="val_loss"),
+                    keras.callbacks.BackupAndRestore(folder / "backup"),
+                    keras.callbacks.ModelCheckpoint(folder / "last.keras"),
+                ],
+            )
+            gc.collect()
+            memory.append(process.memory_info().rss / 1e6)
+    third = len(memory) // 3
+    start, last = (
+        float(np.median(part))
+        for part in (memory[third : third + third // 2 + 1], memory[-third:])
+    )
+    return {
+        "minutes": minutes,
+        "seed": seed,
+        "fits": len(memory),
+        "MB after a third": round(start, 1),
+        "MB at the end": round(last, 1),
+        "ratio": round(last / start, 4),
+        "MB by fit": [round(value, 1) for value in memory],
+    }

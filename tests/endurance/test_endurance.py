@@ -1,0 +1,63 @@
+"""The long tests, made short, and what they recorded when they were long."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RESULTS = Path(__file__).parents[2] / "results" / "endurance"
+
+
+def run(name, **options):
+    """Runs one of them in a process of its own, in which nothing ran yet."""
+    code = (
+        "import json, sys; from tests.endurance import " + name + " as m; "
+        "print(json.dumps(m.run(**json.loads(sys.argv[1]))))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(options)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_a_killed_process_leaves_the_old_file_or_the_new_one():
+    found = run("killed_writes", kills=10)
+    assert (found["old or new"], found["damaged"]) == (10, 0)
+
+
+@pytest.mark.slow
+def test_a_killed_training_ends_with_the_same_weights():
+    found = run("killed_training", trainings=2)
+    assert found["kills"] and found["equal to the bit"] == 2
+
+
+@pytest.mark.slow
+def test_threads_with_an_interpreter_each_get_the_same():
+    assert run("threads", invocations=2000)["differing"] == 0
+
+
+@pytest.mark.slow
+def test_training_with_all_callbacks_runs_again_and_again():
+    assert run("soak", minutes=0.3)["fits"]
+
+
+def recorded(name):
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def test_the_records_say_what_must_hold():
+    writes = recorded("killed_writes")
+    assert writes["kills"] >= 200 and writes["damaged"] == 0
+    training = recorded("killed_training")
+    assert training["equal to the bit"] == training["trainings"] >= 20
+    threads = recorded("threads")
+    assert threads["invocations"] >= 100_000 and threads["differing"] == 0
+    soak = recorded("soak")
+    assert soak["minutes"] >= 30 and soak["ratio"] <= 1.05

@@ -1,0 +1,180 @@
+"""What is fuzzed: the files to damage, and the functions that read them."""
+
+import collections
+import contextlib
+import gc
+import random
+import signal
+import tempfile
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import tflite_export
+from tests.fuzz.damage import damaged, damaged_archive, damaged_container
+from tflite_export import ContainerError, InvalidModelError, NothingBinaryError
+
+SECONDS = 20  # A reader that takes longer hangs.
+MEMORY_EVERY = 20  # Measuring the memory makes a reader several times slower.
+TIMES, SPARE = 4, 1 << 22  # Memory: four times the file, and 4 MiB.
+FORMATS = ("float", "packed_float", "packed", "fast")
+PATTERNS = {
+    "tflite": "*.tflite",
+    "float": "*-float.tflite",
+    "tflz": "*.tflz",
+    "keras": "*.keras",
+}
+LIMIT = 1 << 26  # What `expand` accepts as the expanded size.
+
+
+def load_keras(content):
+    import keras_lab
+
+    with tempfile.NamedTemporaryFile(suffix=".keras") as file:
+        file.write(content)
+        file.flush()
+        keras_lab.files.load_model(file.name)
+
+
+READERS = {
+    "read_packed": (tflite_export.read_packed, InvalidModelError),
+    "inspect": (
+        lambda content: str(tflite_export.inspect(content)),
+        InvalidModelError,
+    ),
+    "pack": (tflite_export.pack, (InvalidModelError, NothingBinaryError)),
+    "expand": (
+        lambda content: tflite_export.expand(content, LIMIT),
+        ContainerError,
+    ),
+    "load_model": (load_keras, ValueError),
+}
+# How often each reader gets a file. Keras takes 30 ms to load a model.
+SHARES = {
+    "read_packed": 24,
+    "inspect": 24,
+    "pack": 20,
+    "expand": 30,
+    "load_model": 2,
+}
+
+
+def write_corpus(folder: Path) -> None:
+    """Writes the undamaged files into a folder."""
+    import keras
+
+    import keras_lab
+    from tests.tflite_export.support import exported
+
+    for case in ("dense_folded", "network", "lstm"):
+        for format in FORMATS:
+            content = exported(case).content(format)
+            (folder / f"{case}-{format}.tflite").write_bytes(content)
+            container = tflite_export.shrink(content)
+            (folder / f"{case}-{format}.tflz").write_bytes(container)
+        exported(case).model.save(folder / f"{case}.keras")
+    # Large enough for its data to count more than the objects around them.
+    large = keras.Sequential([keras.Input((1024,)), keras_lab.BinaryDense(512)])
+    for format in FORMATS:
+        tflite_export.export_tflite(
+            large, folder / f"large-{format}.tflite", format=format
+        )
+
+
+class Fuzzer:
+    """Damages files of a corpus and gives them to their readers.
+
+    The file with a given number is the same in every run with the same seed.
+
+    Args:
+        corpus: The folder that `write_corpus` filled.
+        seed: An integer.
+        readers: The names of the readers.
+    """
+
+    def __init__(self, corpus, seed, readers=tuple(READERS)):
+        self.seed = seed
+        self.readers = readers
+        self.shares = [SHARES[name] for name in readers]
+        self.files = {
+            kind: [path.read_bytes() for path in sorted(corpus.glob(pattern))]
+            for kind, pattern in PATTERNS.items()
+        }
+
+    def file(self, number):
+        """Returns the name of a reader and a damaged file for it."""
+        rng = random.Random(f"{self.seed} {number}")
+        (reader,) = rng.choices(self.readers, self.shares)
+        damage, suffix = damaged, "tflite"
+        if reader == "expand":
+            damage, suffix = rng.choice((damaged, damaged_container)), "tflz"
+        elif reader == "load_model":
+            damage, suffix = rng.choice((damaged, damaged_archive)), "keras"
+        files = self.files[suffix]
+        if reader == "pack":
+            files = self.files["float"]
+        # Large files are slow to read, and rarely tell anything new.
+        (content,) = rng.choices(files, [1 / len(f) for f in files])
+        return reader, damage(rng, content, files)
+
+    def try_file(self, number, with_memory=False):
+        """Reads a damaged file. Returns the reader's name and what happened.
+
+        That is "read", "refused", or a problem: the exception that is not
+        documented, "hangs", or the memory it took.
+        """
+        reader, content = self.file(number)
+        function, errors = READERS[reader]
+        outcome = "read"
+        try:
+            with _limits(content, with_memory and reader != "load_model"):
+                function(content)
+        except errors as error:
+            outcome = "refused" if str(error) else "refused without a reason"
+        except BaseException as error:  # Whatever it is, it is recorded.
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            outcome = f"{type(error).__name__}: {error}"
+        return reader, outcome
+
+
+class TooMuch(BaseException):
+    """It took too long, or too much memory."""
+
+
+@contextlib.contextmanager
+def _limits(content, with_memory):
+    def stop(*_):
+        raise TooMuch(f"took more than {SECONDS} s")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    if with_memory:
+        gc.collect()
+        tracemalloc.start()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        signal.alarm(0)
+        if with_memory:
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            if peak > TIMES * len(content) + SPARE:
+                raise TooMuch(f"took {peak} bytes for {len(content)}")
+
+
+def read_files(folder, seed, readers, number, last, queue):
+    """Reads the files from a number on, and puts the outcomes in a queue."""
+    fuzzer = Fuzzer(Path(folder), seed, readers)
+    counts = collections.Counter()
+    for n in range(number.value, last):
+        number.value = n
+        reader, outcome = fuzzer.try_file(n, n % MEMORY_EVERY == 0)
+        if outcome in ("read", "refused"):
+            counts[reader, outcome] += 1
+        else:
+            queue.put(("problem", [n, reader, outcome]))
+    queue.put(("counts", dict(counts)))
+    number.value = last
