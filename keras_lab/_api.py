@@ -16,8 +16,14 @@ from keras_lab.binary_weight import BinaryWeight
 from keras_lab.convert.batch_norm import recalibrate_batch_norm
 from keras_lab.convert.binarize import binarize_model
 from keras_lab.convert.distillation import Distiller, SoftTargets
+from keras_lab.convert.fine_tune import fine_tune
 from keras_lab.convert.freeze import freeze
-from keras_lab.convert.graph import binary_weights, walk
+from keras_lab.convert.graph import (
+    binary_weights,
+    check_built,
+    is_functional,
+    walk,
+)
 from keras_lab.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -25,10 +31,14 @@ from keras_lab.layers import (
     BinaryConv3D,
     BinaryDense,
     BinaryDepthwiseConv2D,
+    BinaryEinsumDense,
+    BinaryEmbedding,
+    BinaryGroupedQueryAttention,
     BinaryGRU,
     BinaryGRUCell,
     BinaryLSTM,
     BinaryLSTMCell,
+    BinaryMultiHeadAttention,
     BinaryRNN,
     BinarySeparableConv2D,
     BinarySimpleRNN,
@@ -48,10 +58,14 @@ __all__ = [
     "BinaryConv3D",
     "BinaryDense",
     "BinaryDepthwiseConv2D",
+    "BinaryEinsumDense",
+    "BinaryEmbedding",
     "BinaryGRU",
     "BinaryGRUCell",
+    "BinaryGroupedQueryAttention",
     "BinaryLSTM",
     "BinaryLSTMCell",
+    "BinaryMultiHeadAttention",
     "BinaryRNN",
     "BinarySeparableConv2D",
     "BinarySimpleRNN",
@@ -66,10 +80,13 @@ __all__ = [
     "binarize_model",
     "binary_weights",
     "callbacks",
+    "check_built",
     "config",
     "constraints",
     "files",
+    "fine_tune",
     "freeze",
+    "is_functional",
     "layers",
     "ops",
     "plots",

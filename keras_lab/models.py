@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_lab._backend import backend
 from keras_lab.binary_weight import weights_of
+from keras_lab.convert.graph import functional_class
 
 __all__ = ["LABModel"]
 
@@ -59,8 +60,7 @@ def _functional_class(cls):
     Keras would make the class itself functional, and then it could no longer be
     subclassed.
     """
-    tensor = keras.Input(())
-    functional = type(keras.Model(tensor, tensor))
+    functional = functional_class()
     if issubclass(cls, functional):
         return cls
     names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}

@@ -132,7 +132,8 @@ def _matches(model, place, operator, kernels, float_layers):
     output = subgraph.tensors[int(operator.outputs[0])]
     layers = [layers_in(name_of(part)) for part in (tensor, output)]
     if not kernels:
-        return _untrained(weights, axis)
+        # The table of a GATHER may be anything.
+        return [] if name == "GATHER" else _untrained(weights, axis)
     named = {*layers[0], *layers[1]}
     matches = []
     for kernel in kernels:
@@ -278,9 +279,20 @@ def _as_stored(signs, shape, operator_name):
     if operator_name == "DEPTHWISE_CONV_2D":
         expected = (*expected[:-2], math.prod(expected[-2:]))
     longer = [[n for n in sizes if n != 1] for sizes in (permuted, expected)]
-    if longer[0] != longer[1]:
+    if longer[0] != longer[1] and not _is_matrix_of(permuted, expected):
         return None
     return signs.reshape(permuted).transpose(np.argsort(to_keras))
+
+
+def _is_matrix_of(shape, kernel_shape):
+    """Whether a matrix may hold a kernel with several axes for in- or outputs.
+
+    `EinsumDense` has such kernels.
+    """
+    if len(shape) != 2 or math.prod(shape) != math.prod(kernel_shape):
+        return False
+    splits = range(1, len(kernel_shape))
+    return any(math.prod(kernel_shape[:k]) == shape[0] for k in splits)
 
 
 def _scales(weights, signs, axis):

@@ -14,12 +14,7 @@ from tflite_export.errors import (
 )
 from tflite_export.flatbuffer.schema import NUMPY_TYPES
 from tflite_export.interpreter import by_input
-from tflite_export.prepare import (
-    as_functional,
-    input_names,
-    is_functional,
-    output_names,
-)
+from tflite_export.prepare import as_functional, input_names, output_names
 
 # How many random samples there are, and the length of an axis of any length.
 RANDOM_SAMPLES, RANDOM_SIZE = 8, 16
@@ -36,12 +31,8 @@ def check_model(model) -> None:
             "`export_tflite` needs a Keras model. "
             f"Received: model={model!r} of type {type(model).__name__}"
         )
-    if not model.built:
-        raise ValueError(
-            f"Model '{model.name}' has no weights yet: give it a "
-            "`keras.Input`, build it, or call it on data first."
-        )
-    if not is_functional(model):
+    keras_lab.check_built(model)
+    if not keras_lab.is_functional(model):
         raise ConversionError(
             f"Model '{model.name}' has its own `call`: only Sequential and "
             "functional models can be exported. Received: a model of type "

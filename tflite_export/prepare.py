@@ -1,7 +1,6 @@
 """Prepares a Keras model for the converter, and answers questions about it."""
 
 import contextlib
-import functools
 from collections.abc import Iterator
 
 import keras
@@ -42,24 +41,6 @@ def float_layers(model: keras.Model, kernels: list[Kernel]) -> frozenset[str]:
         for path in inner.values()
         if not any(kernel.is_of(path) for kernel in kernels)
     )
-
-
-def is_functional(model: keras.Model) -> bool:
-    """Whether it is a Sequential or functional model with Keras' own `call`."""
-    own = [
-        "call" in vars(cls)
-        for cls in type(model).__mro__
-        if cls.__module__.partition(".")[0] != "keras"
-    ]
-    classes = keras.Sequential, _functional_class()
-    return isinstance(model, classes) and not any(own)
-
-
-@functools.cache
-def _functional_class():
-    # Keras does not export this class.
-    tensor = keras.Input(())
-    return type(keras.Model(tensor, tensor))
 
 
 def as_functional(model: keras.Model) -> keras.Model:

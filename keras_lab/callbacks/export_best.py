@@ -3,10 +3,12 @@
 import contextlib
 import math
 import warnings
+from collections.abc import Iterator
 
 import keras
 
 from keras_lab.analysis.summary import EXPORT_ERRORS, trial_export
+from keras_lab.convert.batch_norm import recalibrate_batch_norm
 from keras_lab.convert.graph import is_built
 from keras_lab.files import check_target
 
@@ -46,6 +48,11 @@ class ExportBest(keras.callbacks.Callback):
         format: As in `export_tflite`.
         initial_value_threshold: The value that the first file must improve on,
             for example the best value before the training was interrupted.
+        recalibrate: Inputs for `recalibrate_batch_norm`: an array, a dataset,
+            or another iterable that can be read in each epoch. The statistics
+            of batch norm are then measured before each validation and before
+            the export. Binary networks need this: moving averages do not
+            follow signs that flip. Defaults to `None`.
         verbose: 0, or 1 to print a line for each file. Defaults to `0`.
         **options: Other arguments of `export_tflite`: `batch_size`,
             `validation_data`, `tolerance`, `other_weights`, `runtime`.
@@ -68,6 +75,7 @@ class ExportBest(keras.callbacks.Callback):
         mode="auto",
         format=None,
         initial_value_threshold=None,
+        recalibrate=None,
         verbose=0,
         **options,
     ):
@@ -90,26 +98,50 @@ class ExportBest(keras.callbacks.Callback):
             )
         from tflite_export import Format
 
+        if isinstance(recalibrate, Iterator):
+            raise TypeError(
+                "`recalibrate` is read in each epoch, which a generator cannot "
+                "be. Use an array or a dataset. "
+                f"Received: recalibrate={recalibrate!r}"
+            )
         self.filename = check_target("filename", filename, SUFFIXES)
         self.format = str(Format.of(format, self.filename.suffix))
         self.monitor = monitor
         self.mode = mode
+        self.recalibrate = recalibrate
         self.verbose = verbose
         self.options = options
         self.best = initial_value_threshold
         self.best_epoch = None
         self.report = None
         self._warned = set()
+        self._training = self._recalibrated = False
 
     def on_train_begin(self, logs=None):
         import tflite_export
 
+        self._training = True
         check_target("filename", self.filename, SUFFIXES)
         if is_built(self.model):
             options = {**self.options, "tolerance": math.inf}
             # The trained model may be closer to its file than this one.
             with contextlib.suppress(tflite_export.ValidationError):
                 trial_export(self.model, self.format, **options)
+
+    def on_train_end(self, logs=None):
+        self._training = False
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._recalibrated = False
+
+    def on_test_begin(self, logs=None):
+        if self._training:
+            self._recalibrate()
+
+    def _recalibrate(self):
+        if self.recalibrate is not None and not self._recalibrated:
+            recalibrate_batch_norm(self.model, self.recalibrate)
+            self._recalibrated = True
 
     def on_epoch_end(self, epoch, logs=None):
         logs = logs or {}
@@ -132,6 +164,7 @@ class ExportBest(keras.callbacks.Callback):
     def _export(self, epoch, value):
         import tflite_export
 
+        self._recalibrate()
         try:
             self.report = tflite_export.export_tflite(
                 self.model, self.filename, self.format, **self.options

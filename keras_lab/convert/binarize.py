@@ -4,21 +4,35 @@ The model is rebuilt from its layers. A layer of keras_lab replaces the Keras
 layer that it is named after, and the trained weights become its latent weights.
 """
 
-import dataclasses
 import fnmatch
 from collections.abc import Callable
 
 import keras
 import numpy as np
 
-import keras_lab.layers
 from keras_lab.binary_weight import weights_of
-from keras_lab.constraints import WeightClip
+from keras_lab.convert.blocks import (
+    BinaryBlock,
+    is_complete,
+    make_block_config,
+    parts_of,
+)
+from keras_lab.convert.conversion_report import ConversionReport, Row
+from keras_lab.convert.counterparts import (
+    can_convert,
+    clip_limit,
+    convert_config,
+    counts,
+    is_altered,
+    options_of,
+    why_not,
+)
 from keras_lab.convert.graph import (
     first_and_last,
     is_functional,
     is_keras_class,
     leaf_layers,
+    walk,
     with_inner_layers,
 )
 from keras_lab.convert.rebuild import (
@@ -27,74 +41,8 @@ from keras_lab.convert.rebuild import (
     check_can_rebuild,
     without_alphas,
 )
-from keras_lab.layers.base import BinaryLayer
-from keras_lab.layers.recurrent import BinaryRecurrent, BinaryRNN
-from keras_lab.layers.recurrent_cells import BinaryCell
-from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
 __all__ = ["ConversionReport", "binarize_model"]
-
-# Keras layers with layers inside: their keys in the config, and the attributes.
-WRAPPERS = {
-    "Bidirectional": {
-        "layer": "forward_layer",
-        "backward_layer": "backward_layer",
-    },
-    "TimeDistributed": {"layer": "layer"},
-    "RNN": {"cell": "cell"},
-    "StackedRNNCells": {"cells": "cells"},
-    "Sequential": {"layers": "layers"},
-    "Functional": {"layers": "layers"},
-}
-_QUANTIZED = keras.dtype_policies.QuantizedDTypePolicy
-# A plain RNN is converted if there is a cell to convert in it.
-COUNTERPARTS = {
-    name.removeprefix("Binary"): getattr(keras_lab.layers, name)
-    for name in keras_lab.layers.__all__
-    if name != "BinaryRNN"
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """What happened to a layer that has weights.
-
-    Attributes:
-        layer: Its path: its name after the names of the models around it.
-        kind: Its class.
-        weights: The number of its weights.
-        skipped: Why it was kept as it is; `None` if it was converted.
-    """
-
-    layer: str
-    kind: str
-    weights: int
-    skipped: str | None = None
-
-
-class ConversionReport(tuple):
-    """A `Row` for each layer that has weights. Prints as a table."""
-
-    @property
-    def converted(self):
-        """The paths of the layers that were converted."""
-        return [row.layer for row in self if row.skipped is None]
-
-    def __str__(self):
-        cells = [("layer", "type", "weights", "")] + [
-            (
-                row.layer,
-                row.kind,
-                f"{row.weights:,}",
-                "converted" if row.skipped is None else f"kept: {row.skipped}",
-            )
-            for row in self
-        ]
-        widths = [max(map(len, column)) for column in zip(*cells)]
-        return "\n".join(
-            f"{a:{widths[0]}}  {b:{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip()
-            for a, b, c, d in cells
-        )
 
 
 def binarize_model(
@@ -108,12 +56,15 @@ def binarize_model(
 ):
     """Returns a new model with binary layers and the weights of `model`.
 
-    Dense, convolutional and recurrent layers become their binary counterparts,
-    also in a `Bidirectional`, a `TimeDistributed`, an `RNN`, and in models
-    inside the model. Their weights become latent weights. Names, connections,
-    sharing, dtype policies, trainable flags and options stay the same. A layer
-    without a counterpart is kept as it is: a custom layer, or one with LoRA
-    weights. A layer that is binary already is kept as it was trained, so you
+    Dense, convolutional, recurrent, attention and embedding layers become
+    their binary counterparts, also in a `Bidirectional`, a `TimeDistributed`,
+    an `RNN`, in models inside the model, and in custom layers that keep them as
+    attributes, such as the transformer blocks of KerasHub. Their weights become
+    latent weights. Names, connections, sharing, dtype policies, trainable flags
+    and options stay the same. A layer without a counterpart is kept as it is,
+    and so is one with LoRA weights or a tied embedding. A custom layer that
+    cannot be rebuilt with other layers inside is kept whole. The report has the
+    reasons. A layer that is binary already is kept as it was trained, so you
     can convert a model in stages.
 
     A latent weight is clipped to [−1, 1] in training. If a layer has larger
@@ -135,7 +86,8 @@ def binarize_model(
             that returns a bool. A pattern may match the name of a layer or its
             path, such as `"encoder/conv"`. Defaults to `None`: all layers.
         skip_first: Whether to keep each layer that is the first of these kinds
-            on at least one path from an input. Defaults to `True`.
+            on at least one path from an input. An embedding is such a layer,
+            and a block with layers inside counts as one. Defaults to `True`.
         skip_last: Whether to keep each layer that is the last of these kinds
             on at least one path to an output. Defaults to `True`.
         return_report: Whether to return a `ConversionReport`, too. Defaults to
@@ -146,8 +98,8 @@ def binarize_model(
         report.
 
     Raises:
-        ValueError: If the model has its own `call`, or if no layer of it can
-            be converted.
+        ValueError: If the model has its own `call`, if no layer of it can be
+            converted, or if two custom layers share a layer.
 
     Example:
 
@@ -162,146 +114,248 @@ def binarize_model(
             "`keras.Model(inputs, outputs)`, or convert the models that it "
             f"uses. Received: a model of type {type(model).__name__}"
         )
-    chooser = _Chooser(filters, skip_first, skip_last)
-    binarizer = _Binarizer(
-        get_kernel_quantizer(kernel_quantizer),
-        get_input_quantizer(input_quantizer),
-        chooser.choose(model),
-    )
-    if not chooser.report.converted:
-        raise ValueError(
-            f"No layer of model '{model.name}' can be converted.\n"
-            f"{chooser.report}"
+    options = options_of(kernel_quantizer, input_quantizer)
+    chooser = _Chooser(model, options, filters, skip_first, skip_last)
+    while True:
+        report = chooser.choose()
+        if not report.converted:
+            raise ValueError(
+                f"No layer of model '{model.name}' can be converted.\n{report}"
+            )
+        try:
+            binary = _Binarizer(options, chooser.plans).rebuild(model)
+        except _BlockError as error:
+            # The block stays float and whole.
+            chooser.keep(error.block, error.reason)
+            continue
+        return (binary, report) if return_report else binary
+
+
+class _BlockError(Exception):
+    """A custom layer cannot be rebuilt with binary layers inside."""
+
+    def __init__(self, block, error):
+        error = error.__cause__ or error
+        text = str(error).rpartition("Exception encountered: ")[2]
+        text = " ".join(text.split())
+        self.block = block
+        self.reason = (
+            "cannot be rebuilt with binary layers inside: "
+            f"{type(error).__name__}: {text:.200}"
         )
-    binary = binarizer.rebuild(model)
-    _copy_trainable(model, binary)
-    return (binary, chooser.report) if return_report else binary
-
-
-def _copy_trainable(model, new):
-    parts = with_inner_layers(model), with_inner_layers(new)
-    # A model sets the flags of the layers inside it. It comes before them.
-    for old_part, new_part in zip(*parts, strict=True):
-        new_part.trainable = old_part.trainable
 
 
 class _Chooser:
-    """Decides which layers of a model are converted, and why others are not."""
+    """Decides which layers of a model are converted, and why others are not.
 
-    def __init__(self, filters, skip_first, skip_last):
+    Attributes:
+        plans: For each custom layer with layers to convert, by its id, the plan
+            of a `BinaryBlock`. For each other layer to convert, an empty one.
+    """
+
+    def __init__(self, model, options, filters, skip_first, skip_last):
+        self.model, self.options = model, options
         self.wanted = _filter_function(filters)
-        self.skip_first, self.skip_last = skip_first, skip_last
-        self.report = ConversionReport()
+        first, last = first_and_last(model, counts)
+        self.first = first if skip_first else set()
+        self.last = last if skip_last else set()
+        self.kept = {}
+        self.plans = {}
+        self.rows = []
 
-    def choose(self, model):
-        """The ids of the layers to convert."""
-        first, last = first_and_last(model, _counts)
-        rows, chosen = [], set()
-        for path, layer in leaf_layers(model, is_functional).items():
-            reason = self._reason(path, layer, first, last)
-            if reason is None:
-                chosen.add(id(layer))
-            if layer.weights:
-                count = sum(int(np.prod(w.shape)) for w in layer.weights)
-                kind = type(layer).__name__
-                rows.append(Row(path, kind, count, reason))
-        self.report = ConversionReport(rows)
-        return chosen
+    def keep(self, layer, reason):
+        """Keeps a layer as it is."""
+        self.kept[id(layer)] = reason
 
-    def _reason(self, path, layer, first, last):
-        if not _can_convert(layer):
-            return _why_not(layer)
-        if not self.wanted(path, layer):
-            return "not among the filters"
-        if self.skip_first and id(layer) in first:
+    def choose(self):
+        """Sets `plans`; returns the report."""
+        self.plans, self.rows = {}, []
+        for path, layer in _leaves(self.model).items():
+            reason = self.kept.get(id(layer)) or self._position(layer)
+            if reason is None and _has_parts(layer):
+                plan = self._plan(layer, path)
+                if plan:
+                    self.plans[id(layer)] = plan
+            elif self._add_row(path, layer, reason, [path]) is None:
+                self.plans[id(layer)] = {}
+        return ConversionReport(self.rows)
+
+    def _position(self, layer):
+        if not (can_convert(layer) or _has_parts(layer)):
+            return None
+        if _has_parts(layer) and is_altered(layer):
+            # Its config does not say so.
+            return f"a layer inside it {is_altered(layer)}"
+        if id(layer) in self.first:
             return "first layer"
-        if self.skip_last and id(layer) in last:
-            return "last layer"
-        return None
+        return "last layer" if id(layer) in self.last else None
+
+    def _add_row(self, path, layer, reason, paths):
+        """Adds a row; returns why the layer is kept."""
+        if not self.wanted(paths, layer):
+            reason = "not among the filters"
+        if not (reason and _has_parts(layer)):
+            reason = why_not(layer) or reason
+        if layer.weights:
+            count = sum(int(np.prod(w.shape)) for w in layer.weights)
+            self.rows.append(Row(path, type(layer).__name__, count, reason))
+        return reason
+
+    def _plan(self, block, path, around=()):
+        """The plan of a custom layer, with a row for each layer inside."""
+        plan, seen = {}, set()
+        paths = {id(x): f"{path}/{p}" for p, x in walk(block).items()}
+        around = [*around, path, block.name]
+        self._add_own_row(path, block)
+        for key, part in parts_of(block).items():
+            if id(part) in seen:
+                continue
+            seen.add(id(part))
+            inner = paths[id(part)]
+            if _has_parts(part):
+                inner_plan = self._plan(part, inner, around)
+                if inner_plan:
+                    plan[key] = {"plan": inner_plan}
+            elif not self._add_row(inner, part, None, [*around, inner]):
+                limit = clip_limit(part)
+                plan[key] = {"options": self.options, "limit": limit}
+        return plan
+
+    def _add_own_row(self, path, block):
+        inner = {id(w) for part in walk(block).values() for w in part.weights}
+        own = [w for w in block.weights if id(w) not in inner]
+        if own:
+            count = sum(int(np.prod(w.shape)) for w in own)
+            kind = type(block).__name__
+            self.rows.append(Row(path, kind, count, "a custom layer"))
+
+
+def _has_parts(layer):
+    """Whether it is a custom layer with layers to convert inside."""
+    if is_keras_class(type(layer)) or isinstance(layer, BinaryBlock):
+        return False
+    return any(
+        can_convert(part) or is_altered(part) or _has_parts(part)
+        for part in parts_of(layer).values()
+    )
 
 
 class _Binarizer(Rebuilder):
     """Rebuilds a model with binary layers instead of the chosen ones."""
 
-    def __init__(self, kernel_quantizer, input_quantizer, chosen):
+    def __init__(self, options, plans):
         super().__init__()
-        self.chosen = chosen
-        serialize = keras.saving.serialize_keras_object
-        self.options = {
-            "kernel_quantizer": serialize(kernel_quantizer),
-            "input_quantizer": serialize(input_quantizer),
-        }
+        self.options, self.plans = options, plans
+
+    def rebuild(self, model):
+        _check_not_shared(model)
+        binary = super().rebuild(model)
+        self._copy_trainable()
+        return binary
 
     def new_config(self, layer):
         config = self.serialize(layer)
-        if id(layer) in self.chosen:
-            self._convert(config, _clip(layer))
+        plan = self.plans.get(id(layer))
+        if plan:
+            return make_block_config(config, plan)
+        if plan is not None:
+            convert_config(config, self.options, clip_limit(layer))
         return config
 
+    def new_layer(self, layer):
+        if not self.plans.get(id(layer)):
+            return super().new_layer(layer)
+        try:
+            return super().new_layer(layer)
+        except Exception as error:
+            # The user's class may raise anything.
+            raise _BlockError(layer, error) from error
+
+    def lenient_config(self, config, known):
+        # A block without binary layers, because it can also be loaded.
+        return make_block_config(config, {})
+
     def set_weights(self, layer, new):
+        plan = self.plans.get(id(layer))
+        if plan is None:
+            self._copy_weights(layer, new)
+            return
         values = [(weight.name, weight.numpy()) for weight in layer.weights]
-        if id(layer) in self.chosen:
+        try:
             assign(new, without_alphas(new.weights), values)
-            for weight in weights_of(new.weights):
-                weight.refresh()
-        else:
-            # The weights of a binary layer include α.
+        except ValueError as error:
+            raise _BlockError(layer, error) if plan else error from error
+        if plan and not is_complete(new, plan):
+            raise _BlockError(layer, ValueError("it creates other layers"))
+        for weight in weights_of(new.weights):
+            weight.refresh()
+
+    def _copy_weights(self, layer, new):
+        # The weights of a binary layer include α.
+        values = [(weight.name, weight.numpy()) for weight in layer.weights]
+        try:
             assign(new, new.weights, values)
-
-    def _convert(self, node, clip):
-        """Changes the config of a layer; returns whether it can be changed."""
-        config, name = node["config"], node["class_name"]
-        if (node["module"] or "").partition(".")[0] != "keras":
-            return False  # A custom class may have any name.
-        if name not in COUNTERPARTS:
-            inner = [config[key] for key in WRAPPERS.get(name, ())]
-            nodes = [x if isinstance(x, list) else [x] for x in inner]
-            changed = any([self._convert(x, clip) for xs in nodes for x in xs])
-            if changed and name == "RNN":
-                _use_class(node, BinaryRNN)
-            return changed
-        cls = COUNTERPARTS[name]
-        _use_class(node, cls)
-        config.update(self.options)
-        if self.options["kernel_quantizer"] is not None:
-            for constraint in _constraints_of(cls):
-                if config.get(constraint) is None:
-                    config[constraint] = clip
-        return True
-
-
-def _use_class(node, cls):
-    node.update(
-        class_name=cls.__name__,
-        module=cls.__module__,
-        registered_name=keras.saving.get_registered_name(cls),
-    )
-
-
-def _constraints_of(cls):
-    return (cls._cell if issubclass(cls, BinaryRecurrent) else cls)._constraints
-
-
-def _clip(layer):
-    largest = 1.0
-    for weight in layer.weights:
-        if "kernel" not in weight.name:
-            continue
-        most = float(np.abs(weight.numpy()).max())
-        if not np.isfinite(most):
+        except ValueError as error:
+            altered = [p for p in walk(layer).values() if is_altered(p)]
+            if not altered:
+                raise
             raise ValueError(
-                f"The weight '{weight.path}' has a NaN or infinite value, so "
-                f"layer '{layer.name}' cannot be converted."
-            )
-        largest = max(largest, most)
-    return keras.saving.serialize_keras_object(WeightClip(largest))
+                f"Layer '{layer.name}' cannot be rebuilt, because a layer "
+                f"inside it {is_altered(altered[0])}, which its config does "
+                "not include. Binarize the model before that. "
+                f"Received: '{altered[0].path}'"
+            ) from error
+
+    def _copy_trainable(self):
+        # A model sets the flags of the layers inside it. It comes before them.
+        for old, new in reversed(self.models):
+            new.trainable = old.trainable
+        for old, new in self.pairs:
+            parts = with_inner_layers(old), with_inner_layers(new)
+            for old_part, new_part in zip(*parts):
+                new_part.trainable = old_part.trainable
+
+
+def _leaves(model):
+    """The layers of the graph of a model and of models inside it, by path.
+
+    A subclass of a functional model may have other layers as attributes.
+    """
+    found = set()
+
+    def visit(layer):
+        for part in layer.layers:
+            visit(part) if is_functional(part) else found.add(id(part))
+
+    visit(model)
+    layers = leaf_layers(model, is_functional)
+    return {path: x for path, x in layers.items() if id(x) in found}
+
+
+def _check_not_shared(model):
+    """Raises ValueError if two layers hold the same layer as an attribute.
+
+    Rebuilt from their configs, they would no longer share its weights.
+    """
+    leaves = _leaves(model)
+    holders = {id(layer): path for path, layer in leaves.items()}
+    for path, layer in leaves.items():
+        for part in walk(layer).values():
+            other = holders.setdefault(id(part), path)
+            if other != path and part.weights:
+                raise ValueError(
+                    f"'{other}' and '{path}' share the layer '{part.name}', as "
+                    "a tied embedding does, and cannot be rebuilt so. Convert "
+                    "the part of the model without them. Received: a model "
+                    f"with the layer '{part.path}' in two places"
+                )
 
 
 def _filter_function(filters):
     if filters is None:
-        return lambda path, layer: True
+        return lambda paths, layer: True
     if callable(filters):
-        return lambda path, layer: filters(layer)
+        return lambda paths, layer: filters(layer)
     patterns = [filters] if isinstance(filters, str) else filters
     if not (
         isinstance(patterns, (list, tuple))
@@ -311,53 +365,8 @@ def _filter_function(filters):
             "`filters` must be None, a pattern for names, a list of patterns, "
             f"or a function of a layer. Received: filters={filters!r}"
         )
-    return lambda path, layer: any(
+    return lambda paths, layer: any(
         fnmatch.fnmatchcase(name, pattern)
-        for name in (path, layer.name)
+        for name in (*paths, layer.name)
         for pattern in patterns
-    )
-
-
-def _can_convert(layer):
-    return _why_not(layer) is None
-
-
-def _why_not(layer):
-    """Why a layer cannot be converted; `None` if it can."""
-    if _is_binary(layer):
-        return "is binary already"
-    if not is_keras_class(type(layer)):
-        return "a custom layer"
-    name = type(layer).__name__
-    parts = [
-        part
-        for attribute in WRAPPERS.get(name, {}).values()
-        for part in keras.tree.flatten(getattr(layer, attribute, None))
-        if part is not None
-    ]
-    if name not in COUNTERPARTS and not any(map(_can_convert, parts)):
-        reasons = [_why_not(part) for part in parts if part.weights]
-        return reasons[0] if reasons else "has no binary counterpart"
-    if isinstance(layer.dtype_policy, _QUANTIZED):
-        return "is quantized already"
-    if getattr(layer, "lora_enabled", False):
-        return "has LoRA weights"
-    return None
-
-
-def _is_binary(layer):
-    classes = (BinaryLayer, BinaryRecurrent, BinaryRNN, BinaryCell)
-    return isinstance(layer, classes)
-
-
-def _counts(layer):
-    """Whether there is a layer in it that is binary or could become binary.
-
-    A layer that must stay as it is counts, too: the one after it is not first.
-    """
-    if not isinstance(layer, keras.Layer):
-        return False  # An operation, such as a sum.
-    return any(
-        _is_binary(part) or type(part).__name__ in COUNTERPARTS
-        for part in with_inner_layers(layer)
     )

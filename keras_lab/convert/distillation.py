@@ -125,10 +125,12 @@ class Distiller(LABModel):
         teacher: The model to learn from. It has the same inputs, and outputs
             of the same structure.
         distillation_loss: A Keras loss or its name, called with the teacher's
-            outputs and the student's. For several outputs, it is the sum.
-            Defaults to `SoftTargets()`, for a network that ends in a softmax.
-            Use `SoftTargets(from_logits=True)` for one that ends in logits, and
-            for example `"mean_squared_error"` for a regression.
+            outputs and the student's. For several outputs, it is the sum. Each
+            may have a loss of its own: a dict by the names of the outputs, or a
+            list; an output without a loss does not count. Defaults to
+            `SoftTargets()`, for a network that ends in a softmax. Use
+            `SoftTargets(from_logits=True)` for one that ends in logits, and for
+            example `"mean_squared_error"` for a regression.
         weight: A float, at least 0. Defaults to `1.0`.
         **kwargs: As in `LABModel`.
 
@@ -172,7 +174,7 @@ class Distiller(LABModel):
         super().__init__(*args, **kwargs)
         if distillation_loss is None:
             distillation_loss = SoftTargets()
-        self.distillation_loss = keras.losses.get(distillation_loss)
+        self.distillation_loss = _get_losses(distillation_loss)
         self.distillation_weight = float(weight)
         self._ask = None
         if teacher is not None:
@@ -191,10 +193,8 @@ class Distiller(LABModel):
                 f"Received: teacher={teacher!r}"
             )
         self._check_inputs(teacher)
-        if isinstance(self.distillation_loss, SoftTargets):
-            for output in getattr(self, "outputs", None) or ():
-                self.distillation_loss.check_outputs(output)
-            self._check_activations()
+        if hasattr(self, "outputs"):
+            self._check_outputs()
         # If the teacher were an attribute, Keras would make it a part of this
         # model.
         self._ask = functools.partial(teacher, training=False)
@@ -212,26 +212,32 @@ class Distiller(LABModel):
                 f"inputs of the shapes {others}"
             )
 
-    def _check_activations(self):
+    def _check_outputs(self):
         """Raises ValueError if outputs are known not to be probabilities."""
-        if self.distillation_loss.from_logits or not hasattr(self, "outputs"):
-            return
         graph = trace(self)
-        ends = {id(tensor) for tensor in graph.outputs}
-        for call in graph.calls:
-            if ends.isdisjoint(map(id, keras.tree.flatten(call.outputs))):
+        losses = self._loss_of_each(self.output)
+        for loss, output, end in zip(losses, self.outputs, graph.outputs):
+            if not isinstance(loss, SoftTargets):
                 continue
-            activation = getattr(call.layer, "activation", None)
-            name = getattr(activation, "__name__", "")
-            known = getattr(keras.activations, name, None) is activation
-            if activation and known and name not in PROBABILITIES:
-                raise ValueError(
-                    "SoftTargets compares probabilities, but layer "
-                    f"'{call.layer.name}' ends in {name}. Use "
-                    "`distillation_loss=SoftTargets(from_logits=True)` for a "
-                    "classifier that ends in logits, 'mean_squared_error' for "
-                    "a regression."
-                )
+            loss.check_outputs(output)
+            if not loss.from_logits:
+                _check_activation(graph, end)
+
+    def _loss_of_each(self, outputs):
+        """The loss of each output, in the order of `keras.tree.flatten`."""
+        losses, count = self.distillation_loss, len(keras.tree.flatten(outputs))
+        if not isinstance(losses, (dict, list)):
+            return [losses] * count
+        names = sorted(outputs) if isinstance(outputs, dict) else None
+        names = names or getattr(self, "output_names", list(range(count)))
+        if isinstance(losses, list):
+            losses = dict(zip(names, losses)) if len(losses) == count else None
+        if losses is None or not set(losses) <= set(names):
+            raise ValueError(
+                "`distillation_loss` must have a loss for each of the outputs "
+                f"{names}. Received: {self.distillation_loss}"
+            )
+        return [losses.get(name) for name in names]
 
     def compute_loss(
         self,
@@ -254,8 +260,11 @@ class Distiller(LABModel):
                 f"Distiller '{self.name}' has no teacher: a file does not "
                 "include it. Call `distiller.learn_from(teacher)` first."
             )
-        taught = keras.tree.flatten(self._ask(x))
-        taught = [ops.stop_gradient(y) for y in taught]
+        taught = self._ask(x)
+        if isinstance(taught, dict) and isinstance(y_pred, dict):
+            self._check_keys(taught, y_pred)
+        losses = self._loss_of_each(y_pred)
+        taught = [ops.stop_gradient(y) for y in keras.tree.flatten(taught)]
         outputs = keras.tree.flatten(y_pred)
         shapes = [[tuple(y.shape[1:]) for y in ys] for ys in (taught, outputs)]
         if shapes[0] != shapes[1]:
@@ -266,13 +275,22 @@ class Distiller(LABModel):
         weights = keras.tree.flatten(sample_weight)
         if len(weights) == 1:
             weights *= len(outputs)
-        loss = self.distillation_loss
-        if not isinstance(loss, keras.losses.Loss):
-            loss = _Mean(loss)
         return sum(
-            loss(*arguments)
-            for arguments in zip(taught, outputs, weights, strict=True)
+            (loss if isinstance(loss, keras.losses.Loss) else _Mean(loss))(
+                *arguments
+            )
+            for loss, *arguments in zip(
+                losses, taught, outputs, weights, strict=True
+            )
+            if loss is not None
         )
+
+    def _check_keys(self, taught, outputs):
+        if set(taught) != set(outputs):
+            raise ValueError(
+                "The teacher must have the outputs of the student, "
+                f"{sorted(outputs)}. Received: {sorted(taught)}"
+            )
 
     def get_config(self):
         loss = keras.saving.serialize_keras_object(self.distillation_loss)
@@ -281,6 +299,32 @@ class Distiller(LABModel):
             "distillation_loss": loss,
             "weight": self.distillation_weight,
         }
+
+
+def _get_losses(value):
+    if isinstance(value, dict) and "class_name" not in value:
+        return {name: _get_losses(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_get_losses(each) for each in value]
+    return keras.losses.get(value)
+
+
+def _check_activation(graph, output):
+    """Raises ValueError if an output is known not to be probabilities."""
+    for call in graph.calls:
+        if id(output) not in map(id, keras.tree.flatten(call.outputs)):
+            continue
+        activation = getattr(call.layer, "activation", None)
+        name = getattr(activation, "__name__", "")
+        known = getattr(keras.activations, name, None) is activation
+        if activation and known and name not in PROBABILITIES:
+            raise ValueError(
+                f"SoftTargets compares probabilities, but layer "
+                f"'{call.layer.name}' ends in {name}. Use "
+                "`distillation_loss=SoftTargets(from_logits=True)` for a "
+                "classifier that ends in logits, 'mean_squared_error' for a "
+                "regression."
+            )
 
 
 def _fit(shapes, others):

@@ -4,26 +4,33 @@ The model is rebuilt from its layers. The Keras layer of the same name replaces
 every layer of keras_lab, also inside a wrapper. Each kernel becomes ŵ.
 """
 
+import collections
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_lab.binary_weight import weights_of
+from keras_lab.convert.counterparts import public_keras_name
+from keras_lab.convert.graph import is_functional, trace
 from keras_lab.convert.rebuild import (
     Rebuilder,
     assign,
     check_can_rebuild,
     without_alphas,
 )
+from keras_lab.layers.attention import BinaryAttention
 from keras_lab.layers.base import BinaryLayer
 from keras_lab.layers.recurrent import BinaryRecurrent, BinaryRNN
 from keras_lab.layers.recurrent_cells import BinaryCell
+from keras_lab.quantizers import SignActivation
 
 __all__ = ["freeze"]
 
 PACKAGE = "keras_lab>"
 SIGN = PACKAGE + "SignActivation"
 WEIGHT_CLIP = PACKAGE + "WeightClip"
+BLOCK = PACKAGE + "BinaryBlock"
 
 
 def freeze(model: keras.Model, strict: bool = True) -> keras.Model:
@@ -33,7 +40,8 @@ def freeze(model: keras.Model, strict: bool = True) -> keras.Model:
     the TFLite exporter, ONNX, OpenVINO. Its file loads without keras_lab. A
     layer that binarizes its inputs becomes a small model of the same name: the
     sign, then the Keras layer. Keras has no recurrent layer that takes the sign
-    of its state (`activation="sign"` or `input_quantizer="sign"`).
+    of its state (`activation="sign"` or `input_quantizer="sign"`), and no
+    attention or custom layer that takes the sign of the inputs of its layers.
 
     Args:
         model: A built Sequential or functional model, or a subclassed one whose
@@ -64,21 +72,42 @@ class _Freezer(Rebuilder):
     def __init__(self, strict):
         super().__init__()
         self.strict = strict
+        self._mixed, self._inlined = set(), {}
 
     def new_config(self, layer):
         config = self.serialize(layer)
         if "build_config" not in config and _is_sign_layer(config):
             # A layer without weights does not save the shape of its inputs.
             config["build_config"] = {"input_shape": layer.input.shape}
+        # A model between signs takes inputs of one rank only.
+        self._inline = id(layer) in self._mixed
         config = self._plain(config)
         if self.strict and _names_keras_lab(config):
             raise ValueError(
                 f"Layer '{layer.name}' has no counterpart in plain Keras: it "
-                "takes the sign of its state. With `strict=False` it stays a "
-                "layer of keras_lab. Received: a layer of type "
+                "takes the sign of values inside it. With `strict=False` it "
+                "stays a layer of keras_lab. Received: a layer of type "
                 f"{type(layer).__name__}"
             )
         return config
+
+    def rebuild(self, model):
+        self._mixed = _of_several_ranks(model)
+        return super().rebuild(model)
+
+    def new_layer(self, layer):
+        new = super().new_layer(layer)
+        if id(layer) in self._mixed:
+            self._inlined[id(new)] = layer
+        return new
+
+    def call(self, layer, *args, **kwargs):
+        old = self._inlined.get(id(layer))
+        if old is None:
+            return layer(*args, **kwargs)
+        (x,) = args
+        y = layer(x if old.input_quantizer is None else _sign(x), **kwargs)
+        return _sign(y) if isinstance(old.activation, SignActivation) else y
 
     def set_weights(self, layer, new):
         binary = {id(w.latent): w for w in weights_of(layer.weights)}
@@ -115,6 +144,8 @@ class _Freezer(Rebuilder):
         name = node.get("registered_name") or ""
         if name == WEIGHT_CLIP:
             return None  # Only training needs it.
+        if name == BLOCK:
+            return self._plain_block(node)
         node = {
             key: self._plain(value)
             for key, value in node.items()
@@ -129,7 +160,10 @@ class _Freezer(Rebuilder):
                 return self._plain_recurrent(node, config, cls)
             if issubclass(cls, BinaryRNN):
                 _use_keras_class(node, cls)
-            if issubclass(cls, BinaryLayer):
+            if issubclass(cls, BinaryAttention) and config["input_quantizer"]:
+                config["kernel_quantizer"] = None
+                return node
+            if issubclass(cls, (BinaryLayer, BinaryAttention)):
                 del config["kernel_quantizer"]
                 _use_keras_class(node, cls)
         before = _is_sign(config.pop("input_quantizer", None))
@@ -138,7 +172,9 @@ class _Freezer(Rebuilder):
             return node
         if after:
             config["activation"] = "linear"
-        return self._between_signs(node, before, after)
+        return (
+            node if self._inline else self._between_signs(node, before, after)
+        )
 
     def _plain_recurrent(self, node, config, cls):
         one_hot = config["one_hot"]
@@ -150,6 +186,14 @@ class _Freezer(Rebuilder):
             del config[name]
         _use_keras_class(node, cls)
         return node if one_hot is None else self._after_one_hot(node, one_hot)
+
+    def _plain_block(self, node):
+        """The config of the custom layer that a block extends."""
+        config = node["config"]
+        plan = _with_signs(config["plan"])
+        if plan:
+            return {**node, "config": {**config, "plan": plan}}
+        return {**node, **self._plain(config["block"])}
 
     def _between_signs(self, node, before, after):
         """The config of a model: the layer between one or two signs."""
@@ -181,9 +225,37 @@ class _Freezer(Rebuilder):
         return {**node, **self.serialize(model)}
 
 
+def _of_several_ranks(model):
+    """The ids of binary layers that are called with inputs of several ranks."""
+    ranks = collections.defaultdict(set)
+
+    def visit(model):
+        for call in trace(model).calls:
+            if is_functional(call.layer):
+                visit(call.layer)
+            elif isinstance(call.layer, BinaryLayer) and len(call.inputs) == 1:
+                ranks[id(call.layer)].add(len(call.inputs[0].shape))
+
+    if is_functional(model):
+        visit(model)
+    return {key for key, found in ranks.items() if len(found) > 1}
+
+
+def _with_signs(plan):
+    """The entries of a plan that binarize inputs, in full precision."""
+    kept = {}
+    for key, entry in plan.items():
+        if "plan" in entry:
+            inner = _with_signs(entry["plan"])
+            kept |= {key: {"plan": inner}} if inner else {}
+        elif entry["options"]["input_quantizer"] is not None:
+            options = {**entry["options"], "kernel_quantizer": None}
+            kept[key] = {**entry, "options": options}
+    return kept
+
+
 def _use_keras_class(node, cls):
-    bases = (b for b in cls.__mro__ if b.__module__.startswith("keras."))
-    node["class_name"] = next(bases).__name__
+    node["class_name"] = public_keras_name(cls)
     node.update(module="keras.layers", registered_name=None)
 
 

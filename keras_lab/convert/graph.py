@@ -16,8 +16,10 @@ __all__ = [
     "Call",
     "Graph",
     "binary_weights",
+    "check_built",
     "check_is_model",
     "first_and_last",
+    "functional_class",
     "is_built",
     "is_functional",
     "is_keras_class",
@@ -179,6 +181,16 @@ def is_built(model: keras.Layer) -> bool:
     return model.built and all(layer.built for layer in layers)
 
 
+def check_built(model: keras.Model) -> None:
+    """Raises ValueError if a model has no weights yet.
+
+    Args:
+        model: The model.
+    """
+    if not model.built:
+        raise ValueError(no_weights_yet(model))
+
+
 def no_weights_yet(model: keras.Model) -> str:
     """The message about a model that is not built."""
     return (
@@ -198,8 +210,14 @@ def no_binary_weights(model: keras.Model) -> str:
 
 
 def is_functional(layer) -> bool:
-    """Whether it is a Sequential or functional model with Keras' own `call`."""
-    if not isinstance(layer, (keras.Sequential, _functional_class())):
+    """Whether it is a Sequential or functional model with Keras' own `call`.
+
+    Only such a model can be rebuilt layer by layer.
+
+    Args:
+        layer: A model, or any other layer.
+    """
+    if not isinstance(layer, (keras.Sequential, functional_class())):
         return False
     return not any(
         "call" in vars(cls)
@@ -214,8 +232,8 @@ def is_keras_class(cls: type) -> bool:
 
 
 @functools.cache
-def _functional_class():
-    # Keras does not export it.
+def functional_class() -> type:
+    """The class of functional models, which Keras does not export."""
     tensor = keras.Input(())
     return type(keras.Model(tensor, tensor))
 
@@ -337,6 +355,8 @@ def _mark(model, counts, reached, found, backwards=False):
             passed = _mark(call.layer, counts, reached, found, backwards)
         else:
             ends = counts(call.layer)
+            if ends and not backwards:
+                reached = reached[:1]  # The others may be masks.
             if ends and any(reached):
                 found.add(id(call.layer))
             passed = [any(reached) and not ends] * len(after)

@@ -5,6 +5,7 @@ its own. Then its weights are set, and what is neither in a config nor a weight,
 such as an adapted vocabulary.
 """
 
+import inspect
 import random
 import tempfile
 import types
@@ -13,29 +14,51 @@ import keras
 
 from keras_lab.binary_weight import weights_of
 from keras_lab.convert.graph import (
+    check_built,
     check_is_model,
     is_functional,
     is_keras_class,
-    no_weights_yet,
+    leaf_layers,
     with_inner_layers,
 )
 
-__all__ = ["Rebuilder", "assign", "check_can_rebuild", "without_alphas"]
+__all__ = [
+    "Rebuilder",
+    "assign",
+    "check_can_rebuild",
+    "known_arguments",
+    "without_alphas",
+]
 
 
 def check_can_rebuild(model) -> None:
     """Raises an error if a model cannot be rebuilt from its layers."""
     check_is_model(model)
-    if not model.built:
-        raise ValueError(no_weights_yet(model))
+    check_built(model)
+    if is_functional(model):
+        for part in leaf_layers(model, is_functional).values():
+            _check_config(part, "layer")
+    else:
+        _check_config(model, "model")
+
+
+def _check_config(layer, kind):
     try:
-        model.get_config()
+        layer.get_config()
     except NotImplementedError as error:
         raise ValueError(
-            f"Model '{model.name}' cannot be rebuilt: it has no `get_config`. "
-            "Write it as a functional model, `keras.Model(inputs, outputs)`, "
-            "or give it a `get_config` and a `from_config`. "
-            f"Received: a model of type {type(model).__name__}"
+            f"The {kind} '{layer.name}' cannot be rebuilt: its class has no "
+            "`get_config`. Give it one with all arguments of `__init__`, or "
+            "write a model as a functional one, "
+            "`keras.Model(inputs, outputs)`. "
+            f"Received: a {kind} of type {type(layer).__name__}"
+        ) from error
+    except Exception as error:
+        # It is the user's code, which may raise anything.
+        raise ValueError(
+            f"The {kind} '{layer.name}' cannot be rebuilt: its `get_config` "
+            f"raises {type(error).__name__}: {error}. "
+            f"Received: a {kind} of type {type(layer).__name__}"
         ) from error
 
 
@@ -44,11 +67,16 @@ class Rebuilder:
 
     A subclass defines with `new_config` what replaces a layer, and with
     `set_weights` which weights it then has.
+
+    Attributes:
+        pairs: Each layer with the one that replaces it.
+        models: The same for models, the inner ones first.
     """
 
     def __init__(self):
+        self.pairs = []
+        self.models = []
         self._copies = {}
-        self._pairs = []
         self._functions = {}
         self._classes = {}
 
@@ -67,7 +95,7 @@ class Rebuilder:
         state = random.getstate()
         try:
             rebuilt = self._copy(model)
-            for layer, new in self._pairs:
+            for layer, new in self.pairs:
                 self.set_weights(layer, new)
                 _copy_state(layer, new)
         finally:
@@ -121,18 +149,28 @@ class Rebuilder:
 
     def _new_copy(self, layer):
         if is_functional(layer):
-            return self._new_model(layer)
+            new = self._new_model(layer)
+            self.models.append((layer, new))
+            return new
         if not isinstance(layer, keras.Layer):
             # An operation, such as a product.
             return type(layer).from_config(layer.get_config())
-        # Keras finds only classes that are registered.
-        self._classes = {
-            keras.saving.get_registered_name(type(part)): type(part)
-            for part in with_inner_layers(layer)
-            if not is_keras_class(type(part))
-        }
+        new = self.new_layer(layer)
+        self.pairs.append((layer, new))
+        return new
+
+    def new_layer(self, layer: keras.Layer) -> keras.Layer:
+        """Creates the layer that replaces a layer, without weights."""
+        self._find_classes(layer)
+        config = self.new_config(layer)
         try:
-            new = self.deserialize(self.new_config(layer))
+            try:
+                return self.deserialize(config)
+            except TypeError:
+                known = known_arguments(type(layer), config["config"])
+                if "name" not in known or len(known) == len(config["config"]):
+                    raise
+                return self.deserialize(self.lenient_config(config, known))
         except TypeError as error:
             raise ValueError(
                 f"'{layer.name}' cannot be rebuilt from its config. Give its "
@@ -140,8 +178,37 @@ class Rebuilder:
                 "included, or write a model as a functional one. Received: an "
                 f"object of type {type(layer).__name__}"
             ) from error
-        self._pairs.append((layer, new))
-        return new
+
+    def lenient_config(self, config: dict, known: dict) -> dict:
+        """Another serialized form of a layer whose config has too much in it.
+
+        Args:
+            config: The serialized layer.
+            known: The part of its config that its class takes.
+        """
+        return {**config, "config": known}
+
+    def call(self, layer, *args, **kwargs):
+        """Calls a new layer in the graph of the new model."""
+        return layer(*args, **kwargs)
+
+    def recreate(self, layer: keras.Layer, change) -> keras.Layer:
+        """Creates one layer again, without weights.
+
+        Args:
+            layer: The layer.
+            change: A function of its serialized form that returns another.
+        """
+        self._find_classes(layer)
+        return self.deserialize(change(self.serialize(layer)))
+
+    def _find_classes(self, layer):
+        # Keras finds only classes that are registered.
+        self._classes = {
+            keras.saving.get_registered_name(type(part)): type(part)
+            for part in with_inner_layers(layer)
+            if not is_keras_class(type(part))
+        }
 
     def _new_model(self, model):
         if isinstance(model, keras.Sequential):
@@ -151,8 +218,23 @@ class Rebuilder:
         # Not compiled, and not an instance of a subclass.
         model = keras.Model(model.input, model.output, name=model.name)
         return keras.models.clone_model(
-            model, _new_inputs(model), clone_function=self._copy
+            model,
+            _new_inputs(model),
+            clone_function=self._copy,
+            call_function=self.call,
         )
+
+
+def known_arguments(cls: type, config: dict) -> dict:
+    """A config without entries that no `__init__` of the class takes.
+
+    Some layers of KerasHub put more into their config.
+    """
+    names = set()
+    for base in cls.__mro__:
+        if "__init__" in vars(base):
+            names |= set(inspect.signature(base.__init__).parameters)
+    return {name: value for name, value in config.items() if name in names}
 
 
 def _attribute(layer, name):

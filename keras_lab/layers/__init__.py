@@ -1,5 +1,9 @@
 """Binary counterparts of Keras layers."""
 
+from keras_lab.layers.attention import (
+    BinaryGroupedQueryAttention,
+    BinaryMultiHeadAttention,
+)
 from keras_lab.layers.convolutional import (
     BinaryConv1D,
     BinaryConv2D,
@@ -8,7 +12,8 @@ from keras_lab.layers.convolutional import (
     BinaryDepthwiseConv2D,
     BinarySeparableConv2D,
 )
-from keras_lab.layers.dense import BinaryDense
+from keras_lab.layers.dense import BinaryDense, BinaryEinsumDense
+from keras_lab.layers.embedding import BinaryEmbedding
 from keras_lab.layers.recurrent import (
     BinaryGRU,
     BinaryLSTM,
@@ -28,10 +33,14 @@ __all__ = [
     "BinaryConv3D",
     "BinaryDense",
     "BinaryDepthwiseConv2D",
+    "BinaryEinsumDense",
+    "BinaryEmbedding",
     "BinaryGRU",
     "BinaryGRUCell",
+    "BinaryGroupedQueryAttention",
     "BinaryLSTM",
     "BinaryLSTMCell",
+    "BinaryMultiHeadAttention",
     "BinaryRNN",
     "BinarySeparableConv2D",
     "BinarySimpleRNN",

@@ -15,7 +15,7 @@ from keras_lab.binary_weight import BinaryWeight, repair_scales
 from keras_lab.constraints import WeightClip
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
-__all__ = ["BinaryLayer"]
+__all__ = ["BinaryLayer", "check_not_quantized"]
 
 
 class BinaryLayer:
@@ -43,6 +43,7 @@ class BinaryLayer:
         super().__init__(*args, **kwargs)
         self.kernel_quantizer = kernel_quantizer
         self.input_quantizer = input_quantizer
+        self._check_can_have(self.dtype_policy)
         self._binary_weights = {}
         for name in self._kernels:
             setattr(self, _alpha_name(name), None)
@@ -63,6 +64,7 @@ class BinaryLayer:
             )
         if self.kernel_quantizer is None:
             return super().add_weight(*args, name=name, **kwargs)
+        self._check_can_have(self.dtype_policy)
         # Not cast automatically: the sign is that of the latent weight, not of
         # a half-precision copy. All replicas hold and constrain the same value,
         # so that of the first one is enough.
@@ -109,19 +111,28 @@ class BinaryLayer:
         """The kernel of the forward pass: ŵ = α·sign(w)."""
         return self._forward_weight("kernel")
 
-    def _forward_weight(self, name):
+    def _forward_weight(self, name, inputs=None):
+        """ŵ in the dtype of the inputs, by default in the compute dtype."""
         if not self.built:
             raise ValueError(
                 f"Layer '{self.name}' has no weights yet. Build it first."
             )
+        dtype = self.compute_dtype
+        if inputs is not None:
+            # They differ in a wrapper with another dtype policy.
+            given = keras.backend.standardize_dtype(inputs.dtype)
+            dtype = given if keras.backend.is_float_dtype(given) else dtype
         if name in self._binary_weights:
-            return self._binary_weights[name].value(self.compute_dtype)
-        return ops.cast(getattr(self, name), self.compute_dtype)
+            return self._binary_weights[name].value(dtype)
+        return ops.cast(getattr(self, name), dtype)
 
     def _forward_inputs(self, inputs):
         if self.input_quantizer is None:
             return inputs
-        return self.input_quantizer(ops.cast(inputs, self.compute_dtype))
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if not keras.backend.is_float_dtype(dtype):
+            inputs = ops.cast(inputs, self.compute_dtype)
+        return self.input_quantizer(inputs)
 
     def _bias_and_activation(self, outputs):
         if self.bias is not None:
@@ -142,12 +153,36 @@ class BinaryLayer:
             f"{type(self).__name__}"
         )
 
+    def quantize(self, mode=None, type_check=True, config=None):
+        if self.kernel_quantizer is None and self.input_quantizer is None:
+            # Keras refuses its own subclasses if it checks the type.
+            return super().quantize(mode, type_check=False, config=config)
+        raise NotImplementedError(
+            f"Layer '{self.name}' is binary, so it cannot be quantized. "
+            f"Received: mode='{mode}'"
+        )
+
+    @property
+    def dtype_policy(self):
+        return super().dtype_policy
+
+    @dtype_policy.setter
+    def dtype_policy(self, policy):
+        self._check_can_have(keras.dtype_policies.get(policy))
+        super(BinaryLayer, type(self)).dtype_policy.fset(self, policy)
+
+    def _check_can_have(self, policy):
+        if self.kernel_quantizer or self.input_quantizer:
+            check_not_quantized(self.name, policy)
+
     def set_weights(self, weights):
         super().set_weights(weights)
         repair_scales(self.weights)
 
     # Keras' Dense and Conv save only the variables that they know.
     def save_own_variables(self, store):
+        if self._saves_as_keras():
+            return super().save_own_variables(store)
         scales = {
             weight.alpha.name: weight.current_scale()
             for weight in self._binary_weights.values()
@@ -156,6 +191,8 @@ class BinaryLayer:
             store[variable.name] = scales.get(variable.name, variable)
 
     def load_own_variables(self, store):
+        if self._saves_as_keras():
+            return super().load_own_variables(store)
         variables = {v.name: v for v in self._own_variables()}
         if set(store.keys()) != set(variables):
             raise ValueError(
@@ -176,6 +213,10 @@ class BinaryLayer:
             variable.assign(store[name])
         repair_scales(self.weights)
 
+    def _saves_as_keras(self):
+        # Its variables may be those of LoRA or of a quantization.
+        return self.kernel_quantizer is None
+
     def _own_variables(self):
         names = [*self._kernels, "bias", *map(_alpha_name, self._kernels)]
         variables = [getattr(self, name, None) for name in names]
@@ -190,5 +231,20 @@ class BinaryLayer:
         return config
 
 
+def check_not_quantized(name, policy):
+    """Raises ValueError if a dtype policy is one of a quantized layer.
+
+    Keras' quantized layers would read the latent weight.
+    """
+    if policy.quantization_mode is not None:
+        raise ValueError(
+            f"Layer '{name}' is binary, so it cannot be quantized. Use a "
+            "floating-point dtype policy such as 'float32' or "
+            f"'mixed_bfloat16'. Received: dtype='{policy.name}'"
+        )
+
+
 def _alpha_name(kernel_name):
+    if kernel_name == "embeddings":
+        return "alpha"
     return kernel_name.replace("kernel", "alpha")

@@ -37,7 +37,8 @@ class BinaryConv(BinaryLayer):
         return self._bias_and_activation(self._convolve(inputs))
 
     def _convolve(self, inputs):
-        return ops.conv(inputs, self.binary_kernel, **self._window())
+        kernel = self._forward_weight("kernel", inputs)
+        return ops.conv(inputs, kernel, **self._window())
 
     def _window(self):
         return {
@@ -68,7 +69,8 @@ class BinaryConv1D(BinaryConv, keras.layers.Conv1D):
             if self.data_format == "channels_first":
                 pad = [[0, 0], [0, 0], [before, 0]]
             inputs = ops.pad(inputs, pad)
-        return ops.conv(inputs, self.binary_kernel, **window)
+        kernel = self._forward_weight("kernel", inputs)
+        return ops.conv(inputs, kernel, **window)
 
 
 @register
@@ -112,7 +114,7 @@ class BinaryDepthwiseConv2D(BinaryConv, keras.layers.DepthwiseConv2D):
     _constraints = ("depthwise_constraint",)
 
     def _convolve(self, inputs):
-        kernel = self.binary_kernel
+        kernel = self._forward_weight("kernel", inputs)
         return ops.depthwise_conv(inputs, kernel, **self._window())
 
 
@@ -156,8 +158,8 @@ class BinarySeparableConv2D(BinaryConv, keras.layers.SeparableConv2D):
     def _convolve(self, inputs):
         return ops.separable_conv(
             inputs,
-            self.binary_depthwise_kernel,
-            self.binary_pointwise_kernel,
+            self._forward_weight("depthwise_kernel", inputs),
+            self._forward_weight("pointwise_kernel", inputs),
             **self._window(),
         )
 
@@ -178,7 +180,7 @@ class BinaryConv2DTranspose(BinaryConv, keras.layers.Conv2DTranspose):
     def _convolve(self, inputs):
         return ops.conv_transpose(
             inputs,
-            self.binary_kernel,
+            self._forward_weight("kernel", inputs),
             output_padding=self.output_padding,
             **self._window(),
         )

@@ -1,14 +1,16 @@
-"""The binary dense layer."""
+"""Binary dense layers."""
 
 import keras
 from keras import ops
 
 from keras_lab.layers.base import BinaryLayer
 
-__all__ = ["BinaryDense"]
+__all__ = ["BinaryDense", "BinaryEinsumDense"]
+
+register = keras.saving.register_keras_serializable(package="keras_lab")
 
 
-@keras.saving.register_keras_serializable(package="keras_lab")
+@register
 class BinaryDense(BinaryLayer, keras.layers.Dense):
     """`keras.layers.Dense` with the kernel ŵ = α·sign(w).
 
@@ -41,4 +43,41 @@ class BinaryDense(BinaryLayer, keras.layers.Dense):
 
     def call(self, inputs, training=None):
         inputs = self._forward_inputs(inputs)
-        return self._bias_and_activation(ops.matmul(inputs, self.binary_kernel))
+        kernel = self._forward_weight("kernel", inputs)
+        return self._bias_and_activation(ops.matmul(inputs, kernel))
+
+
+@register
+class BinaryEinsumDense(BinaryLayer, keras.layers.EinsumDense):
+    """`keras.layers.EinsumDense` with the kernel ŵ = α·sign(w).
+
+    With `scale="channel"` there is one α for each index of the kernel's axes
+    that are also axes of the output: for `"abc,cde->abde"` α has the shape of
+    the axes `de`.
+
+    Args:
+        equation, output_shape: As in Keras.
+        kernel_quantizer, input_quantizer, kernel_constraint: See `BinaryDense`.
+        *args, **kwargs: Every other argument of `keras.layers.EinsumDense`, in
+            the same order.
+
+    Example:
+
+    >>> layer = keras_lab.BinaryEinsumDense("abc,cd->abd", (None, 64), "relu")
+    >>> layer(np.random.rand(4, 10, 16).astype("float32")).shape
+    TensorShape([4, 10, 64])
+    """
+
+    def _scale_axes(self, name, shape):
+        if self.kernel_quantizer.scale == "tensor":
+            return shape, ()
+        operands, outputs = self.equation.split("->")
+        axes = operands.split(",")[1].strip()
+        return shape, [i for i, axis in enumerate(axes) if axis in outputs]
+
+    def call(self, inputs, training=None):
+        inputs = self._forward_inputs(inputs)
+        kernel = self._forward_weight("kernel", inputs)
+        return self._bias_and_activation(
+            ops.einsum(self.equation, inputs, kernel)
+        )

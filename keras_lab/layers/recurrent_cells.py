@@ -201,8 +201,10 @@ class BinaryCell(BinaryLayer):
             return None
         return ops.cast(self.bias, self.compute_dtype)
 
+    def _saves_as_keras(self):
+        return False  # Keras does not save the state of a cell's dropout.
+
     def _own_variables(self):
-        # Keras does not save the state of a cell's dropout.
         return [*super()._own_variables(), self.seed_generator.state]
 
     def get_config(self):

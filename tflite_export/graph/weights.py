@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.flatbuffer.schema import shape_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,14 +17,15 @@ class WeightedOperator:
         axis: The axis of output channels.
         to_keras: The axes of the weights in the order of the Keras kernel.
         data: Which input of the operator is the data.
+        weights: Which input of the operator is the weights.
     """
 
     axis: int
     to_keras: tuple
     data: int = 0
+    weights: int = 1
 
 
-WEIGHTS_INPUT = 1
 WEIGHTED_OPERATORS = {
     "FULLY_CONNECTED": WeightedOperator(0, (1, 0)),
     "CONV_2D": WeightedOperator(0, (1, 2, 3, 0)),
@@ -31,6 +33,8 @@ WEIGHTED_OPERATORS = {
     "TRANSPOSE_CONV": WeightedOperator(0, (1, 2, 0, 3), data=2),
     "CONV_3D": WeightedOperator(4, (0, 1, 2, 3, 4)),
     "BATCH_MATMUL": WeightedOperator(-1, (0, 1)),
+    # An embedding; one scale per row.
+    "GATHER": WeightedOperator(0, (0, 1), data=1, weights=0),
 }
 # With one scale for all channels their int8 kernels compute something else.
 ALWAYS_PER_CHANNEL = ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
@@ -130,10 +134,27 @@ def weight_uses(model: FlatModel) -> Iterator[tuple]:
     """
     for number, subgraph in enumerate(model.subgraphs):
         for operator in subgraph.operators:
+            name = model.operator_name(operator)
+            if name not in WEIGHTED_OPERATORS:
+                continue
             inputs = inputs_of(operator)
-            if (
-                model.operator_name(operator) in WEIGHTED_OPERATORS
-                and len(inputs) > WEIGHTS_INPUT
-                and inputs[WEIGHTS_INPUT] >= 0
-            ):
-                yield (number, inputs[WEIGHTS_INPUT]), operator
+            place = WEIGHTED_OPERATORS[name].weights
+            if name == "GATHER" and not _is_embedding(model, subgraph, inputs):
+                continue
+            if len(inputs) > place and inputs[place] >= 0:
+                yield (number, inputs[place]), operator
+
+
+def _is_embedding(model, subgraph, inputs):
+    """Whether a GATHER looks up rows of weights.
+
+    Those that unpack bits have int16 indices.
+    """
+    weights, indices = (subgraph.tensors[number] for number in inputs[:2])
+    types = model.type_name(weights), model.type_name(indices)
+    return (
+        types[0] == "FLOAT32"
+        and types[1] in ("INT32", "INT64")
+        and len(shape_of(weights)) == 2
+        and shape_of(weights)[0] > 1
+    )

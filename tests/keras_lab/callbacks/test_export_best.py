@@ -108,3 +108,22 @@ def test_wrong_options_are_an_error_before_training(tmp_path, name, value):
         callback = ExportBest(tmp_path / "best.tflite", **{name: value})
         model.fit(*data(), verbose=0, callbacks=[callback])
     assert model.optimizer.iterations == 0
+
+
+def test_batch_norm_is_measured_before_it_judges_and_exports(tmp_path):
+    path, (x, y) = tmp_path / "best.tflite", data()
+    callback, model = ExportBest(path, "val_loss", recalibrate=x), network()
+    logs = model.fit(
+        x, y, validation_data=(x, y), verbose=0, callbacks=[callback]
+    ).history
+    norm = model.layers[1]
+    seen = np.asarray(model.layers[0](x), "float64")
+    np.testing.assert_allclose(norm.moving_mean, seen.mean(0), atol=1e-5)
+    np.testing.assert_allclose(norm.moving_variance, seen.var(0), rtol=1e-4)
+    # The validation and the file have these statistics, too.
+    loss = model.evaluate(x, y, verbose=0)
+    assert callback.best == logs["val_loss"][0] == pytest.approx(loss, rel=1e-5)
+    (outputs,) = tflite_export.run(path, x).values()
+    np.testing.assert_allclose(outputs, model(x), atol=0.05 * np.ptp(outputs))
+    with pytest.raises(TypeError, match="each epoch"):
+        ExportBest(path, recalibrate=iter([x]))

@@ -12,6 +12,7 @@ from keras_lab.quantizers import BWN, LAB, BinaryConnect
 CASES = {
     "dense": ("Dense", (5,), (7,)),
     "dense_3d": ("Dense", (5,), (3, 7)),
+    "einsum": ("EinsumDense", ("abc,cde->abde", (3, 2, 3)), (3, 7)),
     "conv1d": ("Conv1D", (4, 3), (9, 2)),
     "conv2d": ("Conv2D", (4, 3), (8, 7, 2)),
     "conv3d": ("Conv3D", (4, 2), (4, 5, 6, 2)),
@@ -175,6 +176,7 @@ def test_alpha_starts_at_the_scale_of_a_uniform_curvature(case, quantizer):
 def test_one_alpha_per_output_channel_has_its_shape():
     shapes = {
         "dense": (5,),
+        "einsum": (2, 3),
         "conv2d": (4,),
         "depthwise": (3, 1),
         "transpose": (4,),
@@ -394,5 +396,3 @@ def test_other_wrong_things_are_named_too():
         np.asarray(keras_lab.BinaryDense(3).binary_kernel)
     with pytest.raises(NotImplementedError, match="low-rank"):
         built("dense", kernel_constraint=None)[0].enable_lora(2)
-    with pytest.raises(ValueError, match="dtype int8"):
-        keras_lab.BinaryDense(3, dtype="int8_from_float32").build((None, 4))

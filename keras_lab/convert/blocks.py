@@ -1,0 +1,238 @@
+"""Custom layers with binary sublayers.
+
+A custom layer, such as a transformer block, creates the layers inside it in
+`__init__` or `build` and keeps them as attributes. `BinaryBlock` extends its
+class: when such an attribute is set, the binary counterpart of the layer takes
+its place. The rest of the class, such as `call`, stays as it is.
+
+A plan says which attributes to replace. Its keys are their names, for a layer
+in a list or dict with the index or key: `"dense"`, `"layers/0"`. A value is
+`{"options": …, "limit": …}` as in `convert_config`, or `{"plan": …}` for a
+custom layer inside the custom layer.
+"""
+
+import functools
+import json
+import sys
+import types
+
+import keras
+
+from keras_lab.convert.counterparts import convert_config, is_binary, use_class
+from keras_lab.convert.graph import is_keras_class, with_inner_layers
+from keras_lab.convert.rebuild import Rebuilder, known_arguments
+
+__all__ = ["BinaryBlock", "is_complete", "make_block_config", "parts_of"]
+
+PACKAGE = "keras_lab"
+
+
+class BinaryBlock:
+    """A mixin that replaces the sublayers of a custom layer with binary ones.
+
+    Its config holds that of the custom layer and the plan. Each plan has a
+    class of its own, because `__init__` of the custom layer needs it.
+    """
+
+    _base = None
+    _plan = {}
+    _given = None
+    _replaced_layers = None
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, self._replaced(name, value))
+        if isinstance(value, list) and any(
+            key.startswith(f"{name}/") for key in self._plan
+        ):
+            self._replace_appended(name, getattr(self, name))
+
+    def _replace_appended(self, name, parts):
+        """Replaces layers also when they are appended to a list."""
+        append = parts.append
+
+        def append_replaced(part):
+            append(self._replaced(f"{name}/{len(parts)}", part))
+
+        parts.append = append_replaced
+
+    @property
+    def _replacements(self):
+        if self._replaced_layers is None:
+            # Not a list: the old layers must not become parts of the block.
+            pairs = types.SimpleNamespace(pairs=[])
+            object.__setattr__(self, "_replaced_layers", pairs)
+        return self._replaced_layers
+
+    def _replaced(self, path, value):
+        if isinstance(value, keras.Layer):
+            return self._counterpart(path, value)
+        if not _has_layers(value):
+            return value
+        if isinstance(value, dict):
+            items = [
+                (k, self._replaced(f"{path}/{k}", x)) for k, x in value.items()
+            ]
+            return type(value)(items)
+        parts = [
+            self._replaced(f"{path}/{number}", part)
+            for number, part in enumerate(value)
+        ]
+        return type(value)(parts)
+
+    def _counterpart(self, path, layer):
+        pairs = self._replacements.pairs
+        for old, new in pairs:
+            if old is layer:
+                return new
+        if path not in self._plan or isinstance(layer, BinaryBlock):
+            return layer
+        if is_binary(layer):
+            return layer  # From a config that holds the layer itself.
+        new = _replace(layer, self._plan[path])
+        pairs.append((layer, new))
+        return new
+
+    @classmethod
+    def from_config(cls, config):
+        node = config["block"]
+        made = _block_class(_class_of(node), json.dumps(config["plan"]))
+        create = super(BinaryBlock, made).from_config
+        try:
+            block = create(dict(node["config"]))
+        except TypeError:
+            known = known_arguments(made, node["config"])
+            if len(known) == len(node["config"]):
+                raise
+            block = create(known)
+        if not _has_own_config(made._base):
+            # Keras knows the arguments only of a class without `get_config`.
+            kept = types.SimpleNamespace(config=node["config"])
+            object.__setattr__(block, "_given", kept)
+        return block
+
+    def get_config(self):
+        if _has_own_config(self._base):
+            config = super().get_config()
+        else:
+            config = {**self._given.config, "trainable": self.trainable}
+        node = {"config": config}
+        use_class(node, self._base)
+        return {"block": node, "plan": self._plan}
+
+
+register = keras.saving.register_keras_serializable(PACKAGE, "BinaryBlock")
+register(BinaryBlock)
+
+
+@functools.cache
+def _block_class(base, plan):
+    """The class of blocks that extends `base`; the plan is in JSON."""
+    names = {"_base": base, "_plan": json.loads(plan)}
+    names["__module__"] = base.__module__
+    made = type(f"Binary{base.__name__}", (BinaryBlock, base), names)
+    # All have one name in files: `from_config` does not depend on the class.
+    register(made)
+    register(BinaryBlock)
+    return made
+
+
+def _class_of(node):
+    """The class of a serialized layer."""
+    cls = keras.saving.get_registered_object(node["registered_name"])
+    if cls is None:
+        # A file must not decide which modules are imported.
+        module = sys.modules.get(node["module"])
+        cls = getattr(module, node["class_name"], None)
+    if not (isinstance(cls, type) and issubclass(cls, keras.Layer)):
+        raise ValueError(
+            f"The class '{node['class_name']}' of a custom layer is unknown. "
+            f"Import the module that defines it, '{node['module']}', before "
+            f"you load the model. Received: {node['registered_name']}"
+        )
+    return cls
+
+
+def make_block_config(node: dict, plan: dict) -> dict:
+    """The serialized form of a block, from that of the custom layer."""
+    block = {k: v for k, v in node.items() if k != "build_config"}
+    new = {**node, "config": {"block": block, "plan": plan}}
+    use_class(new, BinaryBlock)
+    return new
+
+
+def is_complete(block: keras.Layer, plan: dict) -> bool:
+    """Whether all layers of a plan have been replaced in a block."""
+    blocks = [x for x in with_inner_layers(block) if isinstance(x, BinaryBlock)]
+    done = sum(
+        not isinstance(new, BinaryBlock)
+        for part in blocks
+        for _, new in part._replacements.pairs
+    )
+    return done == _count(plan)
+
+
+def _count(plan):
+    inner = [entry["plan"] for entry in plan.values() if "plan" in entry]
+    return len(plan) - len(inner) + sum(map(_count, inner))
+
+
+def parts_of(layer: keras.Layer) -> dict[str, keras.Layer]:
+    """The layers that are attributes of a layer, by their keys in a plan."""
+    found = {}
+
+    def visit(path, value):
+        if isinstance(value, keras.Layer):
+            found.setdefault(path, value)
+        elif isinstance(value, dict):
+            for key, part in value.items():
+                visit(f"{path}/{key}", part)
+        elif isinstance(value, (list, tuple)):
+            for number, part in enumerate(value):
+                visit(f"{path}/{number}", part)
+
+    for name, value in vars(layer).items():
+        if name not in _internal_names():
+            visit(name, value)
+    return found
+
+
+def _replace(layer, entry):
+    """The layer that replaces a layer which a block has just created."""
+    plan = entry.get("plan")
+    names = {key.partition("/")[0] for key in plan or ()}
+    if plan and not layer.built and names.isdisjoint(vars(layer)):
+        # It creates its layers in `build`, so it need not be created again.
+        # Its config may not even exist.
+        layer.__class__ = _block_class(type(layer), json.dumps(plan))
+        return layer
+
+    def change(node):
+        if plan:
+            return make_block_config(node, plan)
+        convert_config(node, entry["options"], entry["limit"])
+        return node
+
+    return Rebuilder().recreate(layer, change)
+
+
+def _has_layers(value):
+    if isinstance(value, dict):
+        return any(map(_has_layers, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_layers, value))
+    return isinstance(value, keras.Layer)
+
+
+def _has_own_config(cls):
+    own = [base for base in cls.__mro__ if not is_keras_class(base)]
+    return any("get_config" in vars(base) for base in own)
+
+
+@functools.cache
+def _internal_names():
+    """The attributes that Keras or its backend adds to a layer."""
+    names = set()
+    for layer in (keras.Layer(), keras.Model()):
+        layer.part = keras.Layer()  # It is also in lists of the backend.
+        names |= set(vars(layer))
+    return names - {"part"}

@@ -1,0 +1,218 @@
+"""`fine_tune`: the whole way from a trained network to a binary one."""
+
+import math
+
+import keras
+
+from keras_lab.convert.batch_norm import recalibrate_batch_norm
+from keras_lab.convert.binarize import binarize_model
+from keras_lab.convert.distillation import Distiller, SoftTargets
+from keras_lab.convert.graph import walk
+from keras_lab.optimizers import LABAdam
+
+__all__ = ["fine_tune"]
+
+# Enough to measure the statistics of batch norm.
+RECALIBRATION_BATCHES = 40
+
+
+def fine_tune(
+    trained: keras.Model,
+    train,
+    validation_data=None,
+    epochs: int = 30,
+    kernel_quantizer="lab",
+    input_quantizer=None,
+    loss=None,
+    metrics=None,
+    learning_rate: float = 0.002,
+    batch_size: int = 128,
+    steps_per_epoch: int | None = None,
+    distillation_weight: float = 1.0,
+    distillation_loss=None,
+    callbacks=None,
+    verbose: int = 1,
+    **options,
+):
+    """Makes a trained network binary and trains it back to accuracy.
+
+    The steps are: `binarize_model`, `recalibrate_batch_norm`, training with
+    `LABAdam` and a cosine learning rate while a `Distiller` learns from the
+    trained network, and `recalibrate_batch_norm` again. The loss and metrics on
+    the validation data are printed at each stage.
+
+    Args:
+        trained: A trained Sequential or functional model. It is left unchanged.
+        train: The training data: a tuple `(x, y)` of arrays, or batches as a
+            `tf.data.Dataset` or a `keras.utils.PyDataset`.
+        validation_data: As in `fit`. Without it, nothing is measured.
+        epochs: The number of epochs. Defaults to `30`.
+        kernel_quantizer, input_quantizer: As in `binarize_model`.
+        loss, metrics: As in `compile`. Default to those that `trained` was
+            compiled with.
+        learning_rate: Where the cosine begins. It ends at 0. Defaults to
+            `0.002`.
+        batch_size: The size of a batch of arrays. Defaults to `128`.
+        steps_per_epoch: As in `fit`. Needed for data of unknown length.
+        distillation_weight: As `weight` in `Distiller`; 0 turns it off.
+        distillation_loss: As in `Distiller`. Defaults to what belongs to the
+            loss of each output: `SoftTargets` for a categorical crossentropy,
+            the binary crossentropy for itself, else the mean squared error.
+        callbacks: As in `fit`.
+        verbose: 0 for silence, 1 for a line per stage and the progress of
+            `fit`, 2 for a line per epoch. Defaults to `1`.
+        **options: Other arguments of `binarize_model`: `filters`,
+            `skip_first`, `skip_last`.
+
+    Returns:
+        A tuple of the binary model and the `keras.callbacks.History`. The
+        history also has the attributes `stages`, a dict from the name of each
+        stage to its measurements, and `report`, that of `binarize_model`.
+
+    Example:
+
+    >>> model, history = keras_lab.fine_tune(
+    ...     trained, (x, y), validation_data=(x_test, y_test), epochs=10
+    ... )
+    >>> history.stages["fine-tuned"]["accuracy"]
+    """
+    if loss is None:
+        loss = getattr(trained, "loss", None)
+        if loss is None:
+            raise ValueError(
+                "`fine_tune` needs the loss to train with, because the trained "
+                "model is not compiled. Received: loss=None"
+            )
+    metrics = _metrics_of(trained, loss) if metrics is None else metrics
+    steps = steps_per_epoch or _steps(train, batch_size)
+    binary, report = binarize_model(
+        trained,
+        kernel_quantizer,
+        input_quantizer,
+        return_report=True,
+        **options,
+    )
+    student = Distiller(
+        *_ends(binary),
+        teacher=trained,
+        distillation_loss=distillation_loss or _soft_loss(loss),
+        weight=distillation_weight,
+    )
+    rate = keras.optimizers.schedules.CosineDecay(learning_rate, epochs * steps)
+    student.compile(LABAdam(rate), loss, metrics=metrics)
+    # Compiled apart from the trained model, which is left unchanged.
+    teacher = keras.Model(*_ends(trained))
+    teacher.compile(loss=loss, metrics=_metrics_of(teacher, loss, metrics))
+    stages = {}
+
+    def measure(stage, model):
+        if validation_data is None:
+            return
+        x, y = _arrays(validation_data)
+        stages[stage] = model.evaluate(
+            x, y, batch_size if y is not None else None, 0, return_dict=True
+        )
+        if verbose:
+            values = (f"{k} {v:.4g}" for k, v in stages[stage].items())
+            print(f"{stage}: {', '.join(values)}", flush=True)
+
+    if verbose:
+        print(report)
+    measure("float", teacher)
+    measure("binarized", student)
+    if _recalibrate(binary, train, batch_size):
+        measure("recalibrated", student)
+    x, y = _arrays(train)
+    history = student.fit(
+        x,
+        y,
+        batch_size=batch_size if y is not None else None,
+        epochs=epochs,
+        steps_per_epoch=steps_per_epoch,
+        validation_data=validation_data,
+        callbacks=callbacks,
+        verbose=verbose,
+    )
+    _recalibrate(binary, train, batch_size)
+    measure("fine-tuned", student)
+    history.stages, history.report = stages, report
+    return binary, history
+
+
+def _ends(model):
+    """The inputs and outputs of a model in their structure."""
+    if isinstance(model, keras.Sequential):
+        return model.inputs[0], model.outputs[0]
+    return model.input, model.output
+
+
+def _arrays(data):
+    """x and y of a tuple; the data and `None` of batches."""
+    if not isinstance(data, (tuple, list)):
+        return data, None
+    if len(data) != 2:
+        raise ValueError(
+            "Data must be a tuple (x, y), or batches of such tuples. "
+            f"Received: a {type(data).__name__} of length {len(data)}"
+        )
+    return data
+
+
+def _steps(train, batch_size):
+    x, y = _arrays(train)
+    try:
+        if y is None:
+            return len(x)
+        return math.ceil(len(keras.tree.flatten(x)[0]) / batch_size)
+    except TypeError as error:
+        raise ValueError(
+            "The length of the training data is unknown. Pass "
+            f"`steps_per_epoch`. Received: train={train!r:.200}"
+        ) from error
+
+
+def _recalibrate(model, train, batch_size):
+    """Returns whether there is a batch norm to recalibrate."""
+    if not any(
+        isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
+        for layer in walk(model).values()
+    ):
+        return False
+    x, _ = _arrays(train)
+    recalibrate_batch_norm(model, x, batch_size, RECALIBRATION_BATCHES)
+    return True
+
+
+def _metrics_of(model, loss, metrics=None):
+    """New metrics: those given, or those that a model was compiled with."""
+    if metrics is None:
+        metrics = (model.get_compile_config() or {}).get("metrics")
+    if metrics is None:
+        known = _name(loss) if not isinstance(loss, (dict, list)) else ""
+        metrics = ["accuracy"] if "crossentropy" in known else None
+    if metrics is None:
+        return None
+    # A metric has a state, so two models cannot share it.
+    serialized = keras.saving.serialize_keras_object(metrics)
+    return keras.saving.deserialize_keras_object(serialized)
+
+
+def _soft_loss(loss):
+    """The loss of a teacher's outputs that belongs to a loss of labels."""
+    if isinstance(loss, dict) and "class_name" not in loss:
+        return {name: _soft_loss(each) for name, each in loss.items()}
+    if isinstance(loss, (list, tuple)):
+        return [_soft_loss(each) for each in loss]
+    if loss is None:
+        return None
+    name, from_logits = _name(loss), getattr(loss, "from_logits", False)
+    if "binary" in name and "crossentropy" in name:
+        return keras.losses.BinaryCrossentropy(from_logits=from_logits)
+    if "categorical" in name and "crossentropy" in name:
+        return SoftTargets(from_logits=from_logits)
+    return keras.losses.MeanSquaredError()
+
+
+def _name(loss):
+    name = loss if isinstance(loss, str) else getattr(loss, "name", None)
+    return (name or getattr(loss, "__name__", "")).lower()

@@ -1,0 +1,39 @@
+"""`examples/char_transformer.py`: from a float network to one bit."""
+
+import json
+
+import numpy as np
+import pytest
+
+from examples import char_transformer
+
+
+@pytest.mark.slow
+def test_the_quick_run_has_every_stage_and_format(tmp_path):
+    text = tmp_path / "text.txt"
+    words = np.random.default_rng(0).integers(97, 123, 20000).astype("uint8")
+    text.write_bytes(words.tobytes())
+    arguments = ["--quick", "--text", str(text), "--scheme", "lab"]
+    arguments += ["--output", str(tmp_path / "out")]
+    char_transformer.main(arguments)
+    path = tmp_path / "out" / "lab-1.json"
+    result = json.loads(path.read_text())
+    assert list(result["validation_nats"]) == [
+        "float",
+        "binarized",
+        "fine-tuned",
+    ]
+    for file in result["files"].values():
+        assert file["nats"] == pytest.approx(file["nats_of_keras"], rel=0.02)
+        assert not file["not_packed"]
+    before = path.stat().st_mtime_ns
+    char_transformer.main(arguments)  # It is finished.
+    assert path.stat().st_mtime_ns == before
+
+
+def test_the_default_network_has_a_million_weights():
+    options = char_transformer.parse([])
+    model = char_transformer.character_transformer(
+        87, options.steps, options.width, options.blocks, options.heads
+    )
+    assert model.count_params() >= 1_000_000

@@ -1,0 +1,119 @@
+"""`fine_tune`: the whole recipe in one call."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import layers
+
+import keras_lab
+from tests.keras_lab.convert.support import assert_same, random, sequential
+
+
+def data(rng):
+    x = rng.normal(size=(300, 6)).astype("float32")
+    return x, (x @ random((6, 4))).argmax(axis=1)
+
+
+def classifier(x, y, activation="softmax"):
+    model = sequential(
+        (6,),
+        layers.Dense(32),
+        layers.BatchNormalization(momentum=0.9),
+        layers.ReLU(),
+        layers.Dense(32, "relu"),
+        layers.Dense(4, activation),
+    )
+    logits = activation is None
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=logits)
+    model.compile("adam", loss, metrics=["accuracy"])
+    model.fit(x, y, epochs=10, verbose=0)
+    return model
+
+
+@pytest.mark.parametrize("logits", [False, True])
+def test_each_stage_is_measured_and_the_trained_model_stays(
+    rng, capsys, logits
+):
+    x, y = data(rng)
+    keras.utils.set_random_seed(0)
+    trained = classifier(x, y, None if logits else "softmax")
+    before = trained.get_weights()
+    train = (x, y)
+    if logits:
+        train = tf.data.Dataset.from_tensor_slices((x, y)).batch(100)
+    model, history = keras_lab.fine_tune(
+        trained, train, validation_data=(x, y), epochs=5, verbose=2
+    )
+    stages = history.stages
+    assert list(stages) == ["float", "binarized", "recalibrated", "fine-tuned"]
+    assert stages["fine-tuned"]["loss"] < stages["recalibrated"]["loss"]
+    scores = model.predict(x, verbose=0).argmax(axis=1)
+    accuracy = stages["fine-tuned"]["accuracy"]
+    assert np.mean(scores == y) == pytest.approx(accuracy, abs=1e-6)
+    assert len(history.history["loss"]) == 5
+    printed = capsys.readouterr().out
+    assert all(f"{stage}: accuracy" in printed for stage in stages)
+    assert len(keras_lab.binary_weights(model)) == len(history.report.converted)
+    assert_same(before, trained.get_weights())
+
+
+def test_several_outputs_each_have_their_loss(rng):
+    x, y = data(rng)
+    inputs = keras.Input((6,))
+    hidden = layers.Dense(8, "relu")(layers.Dense(8, "relu")(inputs))
+    outputs = {
+        "label": layers.Dense(4, "softmax", name="label")(hidden),
+        "value": layers.Dense(1, name="value")(hidden),
+    }
+    trained = keras.Model(inputs, outputs)
+    loss = {"label": "sparse_categorical_crossentropy", "value": "mse"}
+    target = {"label": y, "value": x[:, :1]}
+    model, history = keras_lab.fine_tune(
+        trained,
+        (x, target),
+        validation_data=(x, target),
+        epochs=1,
+        loss=loss,
+        verbose=0,
+    )
+    assert set(model.output) == {"label", "value"}
+    assert history.stages["float"].keys() == {
+        "loss",
+        "label_loss",
+        "value_loss",
+    }
+    # The sum of the two distances from the teacher.
+    soft = keras_lab.SoftTargets()
+    student = keras_lab.Distiller(
+        model.input,
+        model.output,
+        teacher=trained,
+        distillation_loss={"label": soft, "value": "mean_squared_error"},
+    )
+    student.compile(keras_lab.LABAdam(), loss)
+    taught, seen = trained(x), student(x)
+    difference = student.compute_loss(x, target, seen) - student.compute_loss(
+        x, target, seen, training=False
+    )
+    expected = float(soft(taught["label"], seen["label"]))
+    expected += np.mean(np.square(taught["value"] - seen["value"]))
+    assert float(difference) == pytest.approx(expected, rel=1e-3)
+    with pytest.raises(ValueError, match=r"\['label', 'value'\]"):
+        keras_lab.Distiller(
+            model.input,
+            model.output,
+            teacher=trained,
+            distillation_loss={"lable": soft},
+        )
+
+
+def test_what_is_missing_is_named_before_the_work(rng):
+    x, y = data(rng)
+    plain = sequential((6,), *(layers.Dense(4) for _ in range(3)))
+    with pytest.raises(ValueError, match="Received: loss=None"):
+        keras_lab.fine_tune(plain, (x, y))
+    with pytest.raises(ValueError, match="steps_per_epoch"):
+        keras_lab.fine_tune(plain, iter([(x, y)]), loss="mse")
+    with pytest.raises(ValueError, match="of length 3"):
+        keras_lab.fine_tune(plain, (x, y, y), loss="mse")

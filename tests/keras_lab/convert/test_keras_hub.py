@@ -1,0 +1,150 @@
+"""`binarize_model` of KerasHub's transformers, with random weights."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_lab
+from tests.keras_lab.convert.support import assert_same
+from tflite_export import export_tflite, read_packed
+
+keras_hub = pytest.importorskip("keras_hub")
+TEXT = {"vocabulary_size": 50, "num_layers": 2, "num_heads": 2, "dropout": 0.0,
+        "hidden_dim": 16, "intermediate_dim": 32,
+        "max_sequence_length": 8}  # fmt: skip
+IMAGE = {"image_shape": (16, 16, 3), "patch_size": (8, 8), "num_layers": 2,
+         "num_heads": 2, "hidden_dim": 16, "mlp_dim": 32, "dropout_rate": 0.0,
+         "attention_dropout": 0.0}  # fmt: skip
+MODELS = {
+    "bert": lambda hub: hub.BertBackbone(**TEXT),
+    "gpt2": lambda hub: hub.GPT2Backbone(**TEXT),
+    "vit": lambda hub: hub.ViTBackbone(**IMAGE),
+    "vit_classifier": lambda hub: hub.ViTImageClassifier(
+        backbone=hub.ViTBackbone(**IMAGE), num_classes=3
+    ),
+}
+# Layers with kernels, the embeddings that are not tied included.
+PROJECTIONS = {"bert": 14, "gpt2": 12, "vit": 14, "vit_classifier": 15}
+# One representative by default: each takes seconds.
+each = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=() if n == "gpt2" else pytest.mark.slow)
+        for n in MODELS
+    ],
+)
+
+
+class Models(dict):
+    """Each model, made when it is first needed."""
+
+    def __missing__(self, name):
+        keras.utils.set_random_seed(0)
+        self[name] = MODELS[name](keras_hub.models)
+        return self[name]
+
+
+@pytest.fixture(scope="module")
+def models():
+    return Models()
+
+
+def data(model):
+    rng = np.random.default_rng(0)
+
+    def random(tensor):
+        shape = [2, *(8 if n is None else n for n in tensor.shape[1:])]
+        if "int" in tensor.dtype:
+            return rng.integers(0, 2, shape).astype("int32")
+        return rng.normal(size=shape).astype("float32")
+
+    return keras.tree.map_structure(random, model.input)
+
+
+def outputs(model, x):
+    return [np.asarray(y) for y in keras.tree.flatten(model(x, training=False))]
+
+
+@each
+@pytest.mark.parametrize("ends", [True, False])
+def test_in_full_precision_the_outputs_are_the_same(
+    models, name, ends, tmp_path
+):
+    model, x = models[name], data(models[name])
+    before = model.get_weights()
+    new = keras_lab.binarize_model(
+        model, None, skip_first=ends, skip_last=False
+    )
+    new.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    for other in (new, again):
+        for a, b in zip(outputs(other, x), outputs(model, x), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-5)
+    assert_same(before, model.get_weights())
+
+
+@each
+def test_every_projection_is_binary_with_the_signs_of_the_original(
+    models, name
+):
+    model = models[name]
+    new, report = keras_lab.binarize_model(
+        model, skip_first=False, skip_last=False, return_report=True
+    )
+    found = keras_lab.binary_weights(new)
+    assert len(found) == PROJECTIONS[name]
+    originals = {
+        f"{path}/{weight.name}": weight.numpy()
+        for path, layer in keras_lab.walk(model).items()
+        for weight in getattr(layer, "weights", ())
+    }
+    for path, weight in found.items():
+        value = np.asarray(weight.value())
+        np.testing.assert_array_equal(value > 0, originals[path] >= 0)
+        assert np.unique(np.abs(value)).size == 1
+    assert all("cannot" not in (row.skipped or "") for row in report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_it_is_saved_resumed_frozen_and_exported(models, name, tmp_path):
+    x = data(models[name])
+    new = keras_lab.binarize_model(
+        models[name], skip_first=False, skip_last=False
+    )
+    y = keras.tree.map_structure(
+        lambda output: np.zeros_like(output), new(x, training=False)
+    )
+    new.compile(keras_lab.LABAdam(1e-3), "mse", jit_compile=False)
+    new.fit(x, y, verbose=0)
+    new.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert_same(new.get_weights(), again.get_weights())
+    for model in (new, again):
+        model.fit(x, y, verbose=0, shuffle=False)
+    assert_same(new.get_weights(), again.get_weights())
+    frozen = keras_lab.freeze(new)
+    assert not keras_lab.binary_weights(frozen)
+    assert_same(outputs(frozen, x), outputs(new, x))
+    path = tmp_path / "model.tflite"
+    for format in ("float", "packed_float", "packed", "fast"):
+        report = export_tflite(
+            new, path, format, validation_data=x, batch_size=1
+        )
+        # The positions of a ViT are constant, so the converter folds them.
+        folded = [p for p in report.not_packed if "position" not in p]
+        assert not folded
+    report = export_tflite(
+        new, path, "packed_float", validation_data=x, batch_size=1
+    )
+    stored = len(read_packed(path)) + len(report.not_packed)
+    assert stored == PROJECTIONS[name]
+
+
+def test_a_tied_embedding_is_named(models):
+    model = keras_hub.models.BertMaskedLM(backbone=models["bert"])
+    with pytest.raises(ValueError, match=r"'mlm_head' share.*token_embedding"):
+        keras_lab.binarize_model(model)
+    _, report = keras_lab.binarize_model(models["gpt2"], return_report=True)
+    reasons = {row.layer: row.skipped for row in report}
+    assert "tied embedding" in reasons["token_embedding"]
