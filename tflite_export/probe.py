@@ -6,7 +6,7 @@ import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.flatbuffer.schema import shape_of
-from tflite_export.graph.weights import WEIGHTED_OPERATORS, WEIGHTS_INPUT
+from tflite_export.graph.weights import WEIGHTED_OPERATORS
 from tflite_export.interpreter import make_interpreter, run_batches
 
 
@@ -80,9 +80,11 @@ def _int8_operators(model):
     """The operators with int8 weights, and which input is the data."""
     main, found = model.subgraphs[0], []
     for operator in main.operators:
-        weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
-        if weighted is not None:
-            weights = main.tensors[inputs_of(operator)[WEIGHTS_INPUT]]
+        name = model.operator_name(operator)
+        weighted = WEIGHTED_OPERATORS.get(name)
+        # A GATHER computes nothing.
+        if weighted is not None and name != "GATHER":
+            weights = main.tensors[inputs_of(operator)[weighted.weights]]
             if model.type_name(weights) in ("INT8", "INT4", "INT2"):
                 found.append((operator, weighted.data))
     return found

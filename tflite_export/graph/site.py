@@ -12,8 +12,8 @@ from tflite_export.graph.packed_bits import Unpacker
 from tflite_export.graph.replacement import is_grouped
 from tflite_export.graph.signs import can_encode, comes_from_sign, reaches_sign
 from tflite_export.graph.weights import (
+    FIRST_BIAS,
     WEIGHTED_OPERATORS,
-    WEIGHTS_INPUT,
     BinaryConstant,
     weight_uses,
 )
@@ -170,7 +170,7 @@ class Site:
 
 def bias_of(operator) -> list[int]:
     """A list of the bias, or an empty one."""
-    return [i for i in inputs_of(operator)[WEIGHTS_INPUT + 1 :] if i >= 0]
+    return [i for i in inputs_of(operator)[FIRST_BIAS:] if i >= 0]
 
 
 def _can_divide_bias(model, subgraph, operator, scales):

@@ -9,7 +9,6 @@ import numpy as np
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.graph.weights import (
     WEIGHTED_OPERATORS,
-    WEIGHTS_INPUT,
     weight_uses,
 )
 
@@ -74,8 +73,9 @@ def keep_unfolded(model: FlatModel, unfolded: dict, kept: set[tuple]) -> None:
 
 def _reads_as_weights(model, operator, tensor):
     inputs = inputs_of(operator)
+    weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
     return (
-        model.operator_name(operator) in WEIGHTED_OPERATORS
+        weighted is not None
         and inputs.count(tensor) == 1
-        and inputs[WEIGHTS_INPUT] == tensor
+        and inputs[weighted.weights] == tensor
     )

@@ -6,7 +6,7 @@ higher, so that older runtimes take the file too.
 """
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
-from tflite_export.graph.weights import WEIGHTED_OPERATORS, WEIGHTS_INPUT
+from tflite_export.graph.weights import WEIGHTED_OPERATORS
 
 INTEGERS = ("INT8", "INT4", "INT2")
 # The lowest versions that know float data with int8 weights, which have one
@@ -35,8 +35,8 @@ def set_versions(model: FlatModel) -> None:
 
 def weights_of(model: FlatModel, subgraph, operator):
     """The tensor that an operator of `HYBRID` has as weights."""
-    is_weighted = model.operator_name(operator) in WEIGHTED_OPERATORS
-    position = WEIGHTS_INPUT if is_weighted else 0
+    weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
+    position = 0 if weighted is None else weighted.weights
     return subgraph.tensors[inputs_of(operator)[position]]
 
 

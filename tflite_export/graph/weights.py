@@ -36,6 +36,8 @@ WEIGHTED_OPERATORS = {
     # An embedding; one scale per row.
     "GATHER": WeightedOperator(0, (0, 1), data=1, weights=0),
 }
+# The weights are the second input of the operators that have a bias.
+FIRST_BIAS = 2
 # With one scale for all channels their int8 kernels compute something else.
 ALWAYS_PER_CHANNEL = ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 

@@ -18,7 +18,7 @@ from tflite_export.graph.replacement import is_grouped
 from tflite_export.graph.signs import comes_from_sign, reaches_sign
 from tflite_export.graph.site import CONSTANT_INT8
 from tflite_export.graph.versions import INTEGERS, weights_of
-from tflite_export.graph.weights import WEIGHTED_OPERATORS, WEIGHTS_INPUT
+from tflite_export.graph.weights import FIRST_BIAS, WEIGHTED_OPERATORS
 from tflite_export.runtimes import Runtime
 from tflite_export.transformations.int8_arithmetic import compute_in_int8
 
@@ -121,7 +121,7 @@ def _store(model, subgraph, index, kind, format, runtime):
 def _is_bias_of_integers(model, subgraph, users, index):
     return any(
         model.operator_name(user) in WEIGHTED_OPERATORS
-        and index in inputs_of(user)[WEIGHTS_INPUT + 1 :]
+        and index in inputs_of(user)[FIRST_BIAS:]
         and model.type_name(weights_of(model, subgraph, user)) in INTEGERS
         for user in users
     )
@@ -160,9 +160,10 @@ def _channel_axis(model, users, index):
 
 def _reads_as_weights(model, operator, index):
     inputs = inputs_of(operator)
+    weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
     return (
-        model.operator_name(operator) in WEIGHTED_OPERATORS
-        and inputs[WEIGHTS_INPUT] == index
+        weighted is not None
+        and inputs[weighted.weights] == index
         and inputs.count(index) == 1
     )
 
