@@ -14,6 +14,7 @@ from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel, inputs_of, name_of
 from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
 from tflite_export.formats import Format
+from tflite_export.graph.notes import FEWER_BYTES, NO_NOTE
 from tflite_export.graph.stored import stored_tensor, unfold_float16
 from tflite_export.graph.weights import WEIGHTED_OPERATORS, weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
@@ -243,8 +244,8 @@ def _binary_rows(model, metadata):
 def _implied_note(metadata, entry):
     """A note that a small file has no room for."""
     if metadata["format"] == "packed" and entry["arithmetic"] == "float32":
-        return "which takes fewer bytes in so small a network"
-    return ""
+        return FEWER_BYTES
+    return NO_NOTE
 
 
 def _other_rows(model, described, by_value):

@@ -9,7 +9,7 @@ import keras_lab
 from tests.tflite_export.models import conv, depthwise, net, norm
 from tests.tflite_export.support import randomize
 from tflite_export import export_tflite, inspect, run
-from tflite_export.graph.site import KEPT_IN_FLOAT
+from tflite_export.graph.notes import KEPT_IN_FLOAT
 
 
 def a_bad_layer_among_good_ones():
