@@ -124,7 +124,7 @@ def _rewrite(
     float_bytes = len(model.to_bytes())
     _prepare(model, format)
     constants = find_binary_constants(model, kernels, float_layers)
-    if not constants and not kernels:
+    if not constants and not kernels and format != Format.FLOAT:
         raise NothingBinaryError(
             "The model has no binary weights: no float32 or float16 constant "
             "is ±s, with one s per tensor or per output channel."
