@@ -83,6 +83,11 @@ def shrink(content: bytes) -> bytes:
     Raises:
         ValueError: If `content` has 4 GiB or more.
     """
+    if not isinstance(content, bytes | bytearray | memoryview):
+        raise TypeError(
+            "`content` must be the bytes of a file. Received: "
+            f"{content!r:.60} of type {type(content).__name__}"
+        )
     if len(content) > LARGEST:
         raise ValueError(
             f"`content` must be smaller than 4 GiB. Received: {len(content)} "

@@ -17,7 +17,12 @@ from tflite_export.graph.stored import stored_tensor, unfold_float16
 from tflite_export.graph.weights import WEIGHTED_OPERATORS, weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
 from tflite_export.report import ExportReport, LayerRow
-from tflite_export.runtimes import OLDEST, describe_version, needs
+from tflite_export.runtimes import (
+    OLDEST,
+    describe_version,
+    has_open_size,
+    needs,
+)
 
 
 def inspect(path) -> ExportReport:
@@ -81,20 +86,20 @@ def describe(
             max(needs(model).values(), default=OLDEST)
         ),
         batch_size=_batch_size(model),
+        has_open_size=has_open_size(model),
     )
 
 
 def _batch_size(model):
-    """The batch size of the first input; `None` if a size is open."""
+    """The batch size of the inputs; `None` if it is open."""
     main = model.subgraphs[0]
     tensors = [main.tensors[index] for index in main.inputs]
     sizes = [
         shape_of(t) if t.shapeSignature is None else tuple(t.shapeSignature)
         for t in tensors
     ]
-    if any(-1 in shape for shape in sizes):
-        return None
-    return next((int(shape[0]) for shape in sizes if shape), 1)
+    batch_sizes = [int(shape[0]) for shape in sizes if shape]
+    return None if -1 in batch_sizes else next(iter(batch_sizes), 1)
 
 
 def _binary_rows(model, metadata):

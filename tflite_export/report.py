@@ -59,6 +59,8 @@ class ExportReport:
         oldest_runtime: The oldest runtime that runs the file, of those that
             were tried: TensorFlow 2.13 and newer.
         batch_size: The batch size of the file, or `None` if it is open.
+        has_open_size: Whether the batch size or another size of an input is
+            open. LiteRT.js does not run such a file.
         in_float: The layers that compute in float32 because int8 was not
             precise enough, and what that costs. `None` if there are none, or
             if the file was only inspected.
@@ -75,6 +77,7 @@ class ExportReport:
     not_packed: tuple = ()
     oldest_runtime: str = ""
     batch_size: int | None = None
+    has_open_size: bool = False
     in_float: InFloat | None = None
 
     def to_json(self) -> str:
@@ -100,10 +103,12 @@ class ExportReport:
             yield "expanded", _size(self.expanded_bytes)
         yield "expected RAM", _size(self.expected_ram_bytes)
         yield "runtime", f"{self.oldest_runtime}, and newer"
-        if self.batch_size is None:
-            yield "", "not LiteRT.js: the batch size is open"
+        if self.has_open_size:
+            is_batch = self.batch_size is None
+            which = "the batch size" if is_batch else "a size of an input"
+            yield "", f"not LiteRT.js: {which} is open"
             if "TRANSPOSE_CONV" in self.operators:
-                yield "", "not CompiledModel: TRANSPOSE_CONV with open batch"
+                yield "", "not CompiledModel: TRANSPOSE_CONV with open size"
         counts = [f"{name} {n}" for name, n in self.operators.items()]
         yield "operators", ", ".join(counts)
         if self._is_slow_in_batches():

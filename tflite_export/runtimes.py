@@ -120,6 +120,12 @@ def check_runtime(model: FlatModel, runtime: Runtime) -> None:
     """Raises ConversionError if a model does not run on the user's runtime."""
     if runtime.name is None:
         return
+    if runtime.batch_size is not None and has_open_size(model):
+        raise ConversionError(
+            "LiteRT.js does not run a model with an input of open size. Give "
+            "each `keras.Input` of the model all sizes of its shape. "
+            f"Received: runtime={runtime.name!r}"
+        )
     missing = [
         f"{name} ({describe_version(version)})"
         for name, version in needs(model).items()
@@ -131,6 +137,13 @@ def check_runtime(model: FlatModel, runtime: Runtime) -> None:
             f"the first that has them: {', '.join(missing)}. "
             f"Received: runtime={runtime.name!r}"
         )
+
+
+def has_open_size(model: FlatModel) -> bool:
+    """Whether an input has a size that is open: of the batch, or another."""
+    main = model.subgraphs[0]
+    signatures = [main.tensors[i].shapeSignature for i in main.inputs]
+    return any(s is not None and -1 in s for s in signatures)
 
 
 def describe_version(version: tuple) -> str:

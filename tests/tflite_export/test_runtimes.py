@@ -116,6 +116,15 @@ def test_the_browser_gets_a_batch_size_of_one(tmp_path):
     assert "not CompiledModel" in str(transpose)
 
 
+def test_the_browser_gets_no_image_of_open_size(tmp_path):
+    path, model = tmp_path / "m.tflite", net((None, None, 3), conv(4, 3))()
+    report = export_tflite(model, path, batch_size=1)
+    assert report.batch_size == 1 and report.has_open_size
+    assert "not LiteRT.js: a size of an input is open" in str(report)
+    with pytest.raises(ConversionError, match=r"all sizes .*'browser'"):
+        export_tflite(model, path, runtime="browser")
+
+
 @pytest.mark.parametrize(
     "name", ["tensorflow-2.12", "litert-0.9", "tensorflow", "phone", 2.13]
 )

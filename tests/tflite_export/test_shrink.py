@@ -122,6 +122,13 @@ def test_expand_reads_buffers_and_streams(kind):
             pytest.fail(f"Expanded a damaged container: {name}")
 
 
+@pytest.mark.parametrize("function", [shrink, expand])
+@pytest.mark.parametrize("source", [None, "digits.tflite"])
+def test_what_has_no_bytes_is_a_type_error(function, source):
+    with pytest.raises(TypeError, match="bytes"):
+        function(source)
+
+
 def test_expand_accepts_exactly_the_limit():
     container = shrink(bytes(1000))
     assert expand(container, limit=1000) == bytes(1000)

@@ -41,7 +41,8 @@ def expand(source, limit: int = 1 << 30) -> bytes:
         ContainerError: If the container is damaged, truncated, of an unknown
             version, or if it expands to more than `limit` bytes.
     """
-    stream = source if hasattr(source, "read") else io.BytesIO(source)
+    is_stream = hasattr(source, "read")
+    stream = source if is_stream else io.BytesIO(memoryview(source))
     header = _read(stream, HEADER.size)
     magic, version, size, crc, count, *rest, table_crc = HEADER.unpack(header)
     _require((magic, version) == (MAGIC, VERSION), "not 'TFLZ', version 1")
@@ -60,8 +61,7 @@ def expand(source, limit: int = 1 << 30) -> bytes:
     gaps.append((end, size + 1))  # To notice if the rest is too long.
     # Deflate makes nothing more than 1032 times smaller.
     _require(missing <= 1032 * rest[0], "its size is impossible")
-    is_whole = stream is source or len(source) == whole
-    _require(is_whole, f"it should have {whole} bytes")
+    _require(is_stream or len(source) == whole, f"it should have {whole} bytes")
 
     output = io.BytesIO(bytes(size))  # Its `getvalue` makes no copy.
     try:
