@@ -309,7 +309,8 @@ def origin(results) -> str:
 def describe(run):
     images = "all" if run["images"] is None else f"{run['images']:,}"
     distilled = "yes" if run["distill"] else "no"
-    progressive = f"{run['progressive']} epochs" if run["progressive"] else "no"
+    epochs = run["progressive"]
+    progressive = f"{epochs} epoch{'s' * (epochs > 1)}" if epochs else "no"
     title = SCHEMES[run["scheme"]].title
     return title, images, str(run["epochs"]), distilled, progressive
 
