@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_lab._backend import backend
-from keras_lab.analysis.events import EventWriter
+from keras_lab.analysis.tensorboard import EventWriter
 from keras_lab.analysis.history import read_history, write_history
 from keras_lab.analysis.measurements import (
     QUANTITIES,
