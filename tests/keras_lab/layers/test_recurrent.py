@@ -7,7 +7,7 @@ from keras import ops
 
 import keras_lab
 from keras_lab.quantizers import LAB
-from tests.keras_lab.engine import dtype_of
+from tests.keras_lab.engine import NAME, dtype_of
 from tests.keras_lab.layers.recurrent import (
     BATCH,
     FEATURES,
@@ -177,6 +177,10 @@ def character_model(kind, **options):
 def test_a_saved_model_goes_on_training_as_if_never_stopped(
     kind, options, tmp_path
 ):
+    if kind == "SimpleRNN" and options and NAME == "torch":
+        pytest.skip(
+            "Keras' own SimpleRNN has no dropout after loading on torch"
+        )
     x, y = random(8, TIME, FEATURES), random(8, TIME, 3, seed=1)
     model = character_model(kind, input_quantizer="sign", **options)
     # Within a graph TensorFlow's threads may add in another order.
