@@ -28,7 +28,7 @@ _MODULES = {
     "ValidationError": "errors",
     "expand": "expanders.tflz",
     "export_tflite": "export",
-    "inspect": "report",
+    "inspect": "contents",
     "make_interpreter": "interpreter",
     "pack": "rewrite",
     "read_packed": "metadata",

@@ -103,7 +103,12 @@ def _marked_call(layer, scope, call, *args, **kwargs):
     import tensorflow as tf
 
     with tf.name_scope(scope):
-        if isinstance(layer, keras.layers.Dense) and args:
+        # Of integers nothing is folded, and they have another lowest number.
+        if (
+            isinstance(layer, keras.layers.Dense)
+            and args
+            and args[0].dtype.is_floating
+        ):
             args = (tf.maximum(args[0], LOWEST), *args[1:])
         return call(*args, **kwargs)
 

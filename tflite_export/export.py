@@ -6,6 +6,7 @@ import keras
 
 import keras_lab
 from tflite_export.container import shrink
+from tflite_export.contents import describe
 from tflite_export.convert import convert
 from tflite_export.errors import ValidationError
 from tflite_export.expanders.tflz import expand
@@ -30,7 +31,7 @@ from tflite_export.prepare import (
     float_layers,
     trained_kernels,
 )
-from tflite_export.report import ExportReport, describe
+from tflite_export.report import ExportReport
 from tflite_export.runtimes import Runtime, check_runtime
 from tflite_export.streaming import with_states, with_zero_states
 from tflite_export.validate import (
@@ -59,7 +60,8 @@ def export_tflite(
     nothing is written.
 
     Args:
-        model: A built Sequential or functional Keras model with binary layers.
+        model: A built Sequential or functional Keras model. In all formats but
+            `"float"` it must have binary layers.
         path: Where to write. An existing file is replaced. A path that ends in
             `.tflite` gets a file that the runtime reads as it is, one that ends
             in `.tflz` a container, which `expand` turns into that file.
@@ -98,7 +100,7 @@ def export_tflite(
     format = Format.of(format, path.suffix)
     other_weights = OtherWeights(other_weights)
     runtime = Runtime.of(runtime)
-    check_model(model)
+    check_model(model, format)
     check_numbers(batch_size, tolerance)
     if is_other_backend():
         options = {

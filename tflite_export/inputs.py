@@ -13,6 +13,7 @@ from tflite_export.errors import (
     ValidationError,
 )
 from tflite_export.flatbuffer.schema import NUMPY_TYPES
+from tflite_export.formats import Format
 from tflite_export.interpreter import by_input
 from tflite_export.prepare import as_functional, input_names, output_names
 
@@ -24,7 +25,7 @@ NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 CANNOT_CONVERT = ("int8", "float8")
 
 
-def check_model(model) -> None:
+def check_model(model, format: Format) -> None:
     """Raises an error if it is clear that a model cannot be exported."""
     if not isinstance(model, keras.Model):
         raise TypeError(
@@ -38,19 +39,24 @@ def check_model(model) -> None:
             "functional models can be exported. Received: a model of type "
             f"{type(model).__name__}"
         )
-    _check_weights(model)
+    _check_weights(model, format)
     _check_name("Model", model)
     for layer in keras_lab.walk(model).values():
         _check_layer(layer)
     _check_inputs_and_outputs(model)
 
 
-def _check_weights(model):
+def _check_weights(model, format):
     weights = keras_lab.binary_weights(model)
-    if not weights and not any(map(_may_be_binary, model.weights)):
+    if (
+        not weights
+        and format != Format.FLOAT
+        and not any(map(_may_be_binary, model.weights))
+    ):
         raise NothingBinaryError(
             f"Model '{model.name}' has no binary weights. Build it with layers "
-            "of keras_lab such as `keras_lab.BinaryDense`."
+            "of keras_lab such as `keras_lab.BinaryDense`, or export it in the "
+            f"format 'float'. Received: format='{format}'"
         )
     for weight in weights.values():
         for variable in (weight.latent, weight.alpha):

@@ -16,12 +16,13 @@ from tflite_export.errors import InvalidModelError, damage_as_error
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.flatbuffer.schema import schema
 from tflite_export.formats import Format, Storage
+from tflite_export.graph.notes import NOTES
 from tflite_export.graph.packed_bits import unpack_signs
 from tflite_export.graph.site import Site
 
 METADATA_NAME = "keras_lab.binary_weights"
-# Version 1 has no checksums.
-VERSION, VERSIONS = 2, (1, 2)
+# Version 1 has no checksums. In versions 1 and 2 a note is a text.
+VERSION, VERSIONS = 3, (1, 2, 3)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,8 +179,17 @@ def read_metadata(model: FlatModel) -> dict | None:
                     _check(weight, ENTRY)
                     if content["version"] > 1:
                         _check(weight, {"crc32": _is_number})
+                    weight["note"] = _note(weight, content["version"])
             return content
     return None
+
+
+def _note(weight, version):
+    if version < 3:
+        _check(weight, {"note": _is_text})
+        return weight["note"]
+    _check(weight, {"note": _is_number})
+    return NOTES[weight["note"]]
 
 
 def _is_text(value):
@@ -201,7 +211,7 @@ HEAD = {
     "weights": _is_list(lambda entry: isinstance(entry, dict)),
     "not_packed": _is_list(_is_text),
 }
-TEXTS = ("path", "operator", "arithmetic", "note", "encoding", "flipped")
+TEXTS = ("path", "operator", "arithmetic", "encoding", "flipped")
 NUMBERS = ("first_channel", "channel_axis")
 LISTS = ("shape", "signs", "stored_shape", "keras_axes", "alpha", "alpha_shape")
 ENTRY = {
@@ -265,7 +275,7 @@ def _entry(model, site, kernel):
         "path": path,
         "operator": stored.operator,
         "arithmetic": "int8" if site.int8 else "float32",
-        "note": site.note,
+        "note": NOTES.index(site.note),
         "shape": list(stored.shape),
         "first_channel": 0 if kernel is None else kernel.first_channel,
         "encoding": str(site.storage),

@@ -2,9 +2,10 @@
 
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import Format
+from tflite_export.graph import notes
 from tflite_export.graph.loops import loop_of
 from tflite_export.graph.packed_bits import Unpacker
-from tflite_export.graph.site import KEPT_IN_FLOAT, Site
+from tflite_export.graph.site import Site
 from tflite_export.graph.weights import BinaryConstant
 from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
 from tflite_export.transformations import int8_arithmetic, store_packed_bits
@@ -51,24 +52,24 @@ def _why_float(site):
     """Why the weight must stay as it is, or empty."""
     model, constant = site.model, site.constant
     if constant.tensor in site.subgraph.outputs:
-        return "its weights are an output"
+        return notes.IS_OUTPUT
     if len(site.users) != len(model.consumers(site.subgraph, constant.tensor)):
-        return "other operators read its weights"
+        return notes.HAS_OTHER_READERS
     if (
         site.format.is_packed
         and constant.subgraph != 0
         and loop_of(model, constant.subgraph) is None
     ):
-        return "neither in the main subgraph nor in one loop of it"
-    return ""
+        return notes.IN_SUBGRAPH
+    return notes.NO_NOTE
 
 
 def _why_not_int8(site):
     """Why the arithmetic is not int8, if the format has int8, or empty."""
     if site.format.is_exact:
-        return ""
-    if site.why_not_int8 == KEPT_IN_FLOAT:
-        return KEPT_IN_FLOAT
+        return notes.NO_NOTE
+    if site.why_not_int8 == notes.KEPT_IN_FLOAT:
+        return notes.KEPT_IN_FLOAT
     if any(step in FLOAT_PRODUCTS for step in site.steps):
-        return "as float products, which are faster when unpacked"
+        return notes.AS_PRODUCTS
     return site.why_not_int8

@@ -16,6 +16,7 @@ from tflite_export.agreement import Agreement, InFloat
 from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.interpreter import make_interpreter, run_batches
+from tflite_export.metadata import read_metadata
 from tflite_export.plan import plan
 from tflite_export.rewrite import rewrite
 from tflite_export.rounding import shares_of_error
@@ -74,8 +75,10 @@ def write_in_tolerance(
             most, best = count, tried
         else:
             fewest = count
+    # A small file may have more layers in float32, to take fewer bytes.
+    in_float32 = _in_float32(best[0])
     in_float = InFloat(
-        paths=tuple(ranked[:most]),
+        paths=tuple(path for path in ranked if path in in_float32),
         int8_error=agreement.relative_error,
         more_bytes=len(best[0]) - len(content),
         time_ratio=_time_ratio(best[0], content, reference.inputs),
@@ -92,6 +95,12 @@ def _ranked(
     in_int8 = [site for site in sites if not site.note]
     shares = shares_of_error(model, content, in_int8, reference.inputs)
     return sorted(shares, key=shares.get, reverse=True)
+
+
+def _in_float32(content):
+    """The paths of the kernels of a file that compute in float32."""
+    weights = read_metadata(FlatModel(content))["weights"]
+    return {w["path"] for w in weights if w["arithmetic"] == "float32"}
 
 
 def _time_ratio(content, other, inputs):

@@ -50,6 +50,21 @@ def as_functional(model: keras.Model) -> keras.Model:
     return model
 
 
+class _Float32(keras.DTypePolicy):
+    """Computes in float32, whatever type the variables have.
+
+    Keras casts variables only if their type is not that of the computation.
+    """
+
+    def __init__(self, variable_dtype):
+        super().__init__("float32")
+        self._type_of_variables = variable_dtype
+
+    @property
+    def variable_dtype(self):
+        return self._type_of_variables
+
+
 def compute_in_float32(model: keras.Model) -> dict:
     """Ends mixed precision: TFLite does not compute in half precision.
 
@@ -60,7 +75,7 @@ def compute_in_float32(model: keras.Model) -> dict:
     for layer in (model, *keras_lab.walk(model).values()):
         if layer.compute_dtype != "float32":
             policies[layer] = layer.dtype_policy
-            layer.dtype_policy = "float32"
+            layer.dtype_policy = _Float32(layer.variable_dtype)
     return policies
 
 

@@ -1,23 +1,11 @@
-"""What is in a file: a table of weights, sizes, and the agreement."""
+"""The report on a file: a table of weights, sizes, and the agreement."""
 
 import dataclasses
 import json
 import math
-from collections import Counter
-
-import numpy as np
 
 from tflite_export.agreement import Agreement, InFloat
-from tflite_export.container import read_content
-from tflite_export.errors import damage_as_error
-from tflite_export.find import find_binary_constants
-from tflite_export.flatbuffer.model import FlatModel, inputs_of, name_of
-from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
 from tflite_export.formats import Format
-from tflite_export.graph.stored import stored_tensor, unfold_float16
-from tflite_export.graph.weights import WEIGHTED_OPERATORS, weight_uses
-from tflite_export.metadata import packed_weights, read_metadata
-from tflite_export.runtimes import OLDEST, describe_version, needs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,8 +13,8 @@ class LayerRow:
     """One weight tensor of a model.
 
     Attributes:
-        layer: The path of the kernel in the Keras model, or the name of the
-            tensor.
+        layer: The path of a binary kernel in the Keras model. For other weights
+            the path of the layer and the operation, or the name of the tensor.
         operator: The TFLite operator that uses it.
         kind: `"binary"`, `"float"`, `"sparse"`, or the type of another
             constant, such as `"float16"`.
@@ -141,204 +129,6 @@ class ExportReport:
                 for row in self.layers
             )
         )
-
-
-def inspect(path) -> ExportReport:
-    """Reports what is in a `.tflite` or `.tflz` file, written by anyone.
-
-    The file is read but not run.
-
-    Args:
-        path: The path of the file, or its content as bytes.
-
-    Returns:
-        An `ExportReport`.
-    """
-    content, size = read_content(path)
-    with damage_as_error("TFLite model"):
-        return describe(content, size)
-
-
-def describe(
-    content: bytes,
-    file_bytes: int,
-    format: str | None = None,
-    agreement: Agreement | None = None,
-    in_float: InFloat | None = None,
-) -> ExportReport:
-    """The report on a `.tflite` file, given its bytes and its size on disk.
-
-    A file of format `"float"` does not name its format.
-    """
-    model = FlatModel(content)
-    metadata = read_metadata(model)
-    expected_ram = _expected_ram(model)
-    rows, described, float_bytes, not_packed = [], set(), None, []
-    if metadata:
-        format = metadata["format"]
-        float_bytes = metadata["float_bytes"]
-        not_packed = metadata["not_packed"]
-        rows += _binary_rows(model, metadata)
-        described = {tuple(entry["signs"]) for entry in metadata["weights"]}
-    rows += _other_rows(model, described, by_value=metadata is None)
-    operators = Counter(
-        model.operator_name(operator)
-        for subgraph in model.subgraphs
-        for operator in subgraph.operators
-    )
-    if float_bytes is None:
-        more = sum(4 * row.weights - row.bytes for row in rows)
-        float_bytes = len(content) + more
-    return ExportReport(
-        format=format,
-        layers=tuple(rows),
-        file_bytes=file_bytes,
-        expanded_bytes=len(content),
-        float_bytes=float_bytes,
-        expected_ram_bytes=expected_ram,
-        operators=dict(sorted(operators.items())),
-        agreement=agreement,
-        in_float=in_float,
-        not_packed=tuple(not_packed),
-        oldest_runtime=describe_version(
-            max(needs(model).values(), default=OLDEST)
-        ),
-        batch_size=_batch_size(model),
-    )
-
-
-def _batch_size(model):
-    """The batch size of the first input; `None` if a size is open."""
-    main = model.subgraphs[0]
-    tensors = [main.tensors[index] for index in main.inputs]
-    sizes = [
-        shape_of(t) if t.shapeSignature is None else tuple(t.shapeSignature)
-        for t in tensors
-    ]
-    if any(-1 in shape for shape in sizes):
-        return None
-    return next((int(shape[0]) for shape in sizes if shape), 1)
-
-
-def _binary_rows(model, metadata):
-    weights = packed_weights(model, metadata)
-    alphas = {weight.path: weight.alpha for weight in weights}
-    for entry in metadata["weights"]:
-        subgraph, number = entry["signs"]
-        size = model.bytes_on_disk(model.subgraphs[subgraph].tensors[number])
-        count = math.prod(entry["shape"])
-        yield LayerRow(
-            layer=entry["path"],
-            operator=entry["operator"],
-            kind="binary",
-            arithmetic=entry["arithmetic"],
-            weights=count,
-            bits=8 * size / count,
-            bytes=size,
-            alpha=_range(alphas[entry["path"]]),
-            note=entry["note"] or _implied_note(metadata, entry),
-        )
-
-
-def _implied_note(metadata, entry):
-    """A note that a small file has no room for."""
-    if metadata["format"] == "packed" and entry["arithmetic"] == "float32":
-        return "which takes fewer bytes in so small a network"
-    return ""
-
-
-def _other_rows(model, described, by_value):
-    """The constant weights that the metadata do not describe.
-
-    Without metadata, those that are ±s count as binary.
-    """
-    stored, binary = {}, {}
-    for (number, tensor), _ in weight_uses(model):
-        subgraph = model.subgraphs[number]
-        stored[number, tensor] = stored_tensor(model, subgraph, tensor)
-    sizes = {
-        (number, source): model.bytes_on_disk(
-            model.subgraphs[number].tensors[source]
-        )
-        for (number, _), source in stored.items()
-    }
-    if by_value:
-        unfold_float16(model)
-        binary = {
-            (constant.subgraph, constant.tensor): constant
-            for constant in find_binary_constants(model)
-        }
-    for place, operator in weight_uses(model):
-        source = place[0], stored[place]
-        if source not in described and sizes[source]:
-            name = model.operator_name(operator)
-            constant = binary.get(place)
-            yield _row(model, source, place, sizes[source], name, constant)
-            described.add(source)
-
-
-def _row(model, source, place, size, operator, constant):
-    """The row of a weight that is stored at another place than it is read."""
-    (number, stored), (_, read) = source, place
-    tensors = model.subgraphs[number].tensors
-    count = math.prod(shape_of(tensors[read]))
-    kind = TYPES[tensors[stored].type].lower().replace("float32", "float")
-    if tensors[stored].sparsity is not None:
-        kind = "sparse"
-    is_float = TYPES[tensors[read].type] == "FLOAT32"
-    return LayerRow(
-        layer=name_of(tensors[stored]),
-        operator=operator,
-        kind="binary" if constant else kind,
-        arithmetic="float32" if is_float else "int8",
-        weights=count,
-        bits=8 * size / max(count, 1),
-        bytes=size,
-        alpha=_range(constant.scales) if constant else None,
-    )
-
-
-def _range(alpha):
-    low, high = float(np.min(alpha)), float(np.max(alpha))
-    return (low,) if low == high else (low, high)
-
-
-def _expected_ram(model):
-    """An estimate of the runtime's memory for weights and activations.
-
-    The runtime keeps tensors that are computed from constants alone. XNNPACK
-    keeps a copy of the constants that it computes with. The activations of one
-    operator are in memory at the same time.
-    """
-    total = activations = 0
-    for subgraph in model.subgraphs:
-        known = {
-            number
-            for number, tensor in enumerate(subgraph.tensors)
-            if model.is_constant(tensor)
-        }
-        for operator in subgraph.operators:
-            inputs = [i for i in inputs_of(operator) if i >= 0]
-            outputs = operator.outputs.tolist()
-            sizes = {i: _ram(subgraph.tensors[i]) for i in (*inputs, *outputs)}
-            if inputs and set(inputs) <= known:
-                known.update(outputs)
-                total += sum(sizes[i] for i in outputs)
-                continue
-            if model.operator_name(operator) in WEIGHTED_OPERATORS:
-                total += sum(
-                    sizes[i]
-                    for i in inputs
-                    if model.is_constant(subgraph.tensors[i])
-                )
-            needed = sum(n for i, n in sizes.items() if i not in known)
-            activations = max(activations, needed)
-    return total + activations
-
-
-def _ram(tensor):
-    count = math.prod(max(n, 1) for n in shape_of(tensor))
-    return count * BITS.get(TYPES[tensor.type], 0) // 8
 
 
 def _table(rows):

@@ -22,8 +22,6 @@ from tflite_export.transformations.store_other_weights import (
 
 # About how many bytes more the operators of one such convolution take.
 WINOGRAD_BYTES = 1000
-# With so many weights, or in so large a file, they do not matter.
-LARGE_KERNEL, LARGE_FILE = 500_000, 64_000
 
 
 def pack(path) -> bytes:
@@ -73,6 +71,7 @@ def rewrite(
     runtime: Runtime = DEFAULT_RUNTIME,
     float_layers: frozenset[str] = frozenset(),
     in_float: frozenset[str] = frozenset(),
+    may_be_larger: bool = False,
 ) -> bytes:
     """Writes the weights of a float model in a format.
 
@@ -84,19 +83,19 @@ def rewrite(
         runtime: The oldest runtime that must run the file.
         in_float: The paths of kernels to compute with in float32, whatever the
             format.
+        may_be_larger: Whether a file in the format `"packed"` may be larger
+            than in `"packed_float"`, to be faster.
     """
     options = kernels, other_weights, runtime, float_layers, in_float
-    if format != Format.PACKED:
+    if format != Format.PACKED or may_be_larger:
         return _rewrite(model, format, format, *options)[0]
     float_content = model.to_bytes()
     content, winograd = _rewrite(model, format, format, *options)
-    if in_float or (not winograd and len(content) > LARGE_FILE):
-        return content
     exact, _ = _rewrite(
         FlatModel(float_content), format, Format.PACKED_FLOAT, *options
     )
-    # Faster operators must not make a small network larger than exact ones do.
-    # Those of the smallest convolutions gain the least.
+    # Faster operators must not make the file larger than exact ones do. Those
+    # of the smallest convolutions gain the least.
     while winograd and len(content) > len(exact):
         extra = (len(content) - len(exact)) / WINOGRAD_BYTES
         dropped = min(math.ceil(extra), len(winograd))
@@ -104,8 +103,7 @@ def rewrite(
         content, winograd = _rewrite(
             FlatModel(float_content), format, format, *options, fewest
         )
-    is_small = len(content) <= LARGE_FILE
-    return exact if is_small and len(exact) < len(content) else content
+    return min(content, exact, key=len)
 
 
 def _rewrite(
@@ -119,14 +117,14 @@ def _rewrite(
     in_float,
     fewest_for_winograd=0,
 ):
-    """The file, and the sizes of small convolutions that are Winograd's.
+    """The file, and the sizes of the convolutions that are Winograd's.
 
     `name` is the format that the file says it has.
     """
     float_bytes = len(model.to_bytes())
     _prepare(model, format)
     constants = find_binary_constants(model, kernels, float_layers)
-    if not constants and not kernels:
+    if not constants and not kernels and format != Format.FLOAT:
         raise NothingBinaryError(
             "The model has no binary weights: no float32 or float16 constant "
             "is ±s, with one s per tensor or per output channel."
@@ -153,8 +151,7 @@ def _rewrite(
         for site in sites
         if conv_as_winograd in site.steps
     ]
-    small = [size for size in sizes if size < LARGE_KERNEL]
-    return model.to_bytes(), small
+    return model.to_bytes(), sizes
 
 
 def _prepare(model, format):

@@ -1,5 +1,6 @@
 """The file is compared with the given model, and what that means."""
 
+import functools
 import itertools
 
 import keras
@@ -21,6 +22,8 @@ from tflite_export import (
 from tflite_export.agreement import compare
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.rewrite import rewrite
+
+slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +53,7 @@ class Annealed(layers.Layer):
         return keras.ops.tanh(self.temperature * x)
 
 
-@pytest.mark.parametrize(
-    "format", ["packed", pytest.param("float", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("format", ["packed", slow_param("float")])
 def test_a_state_that_is_not_in_the_config_is_an_error(tmp_path, format):
     """A difference of a few percent is not taken for rounding."""
     layer = Annealed(name="annealed")
@@ -106,7 +107,7 @@ def test_the_difference_may_be_on_the_last_sample_only(tmp_path):
 
 @pytest.mark.parametrize(
     "policy",
-    ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)],
+    ["mixed_float16", slow_param("mixed_bfloat16")],
 )
 def test_mixed_precision_is_compared_in_float32(tmp_path, rng, policy):
     path = tmp_path / "m.tflite"
@@ -126,7 +127,21 @@ def test_mixed_precision_is_compared_in_float32(tmp_path, rng, policy):
     assert 1e-4 < error < 0.05
 
 
-REPRESENTATIVES = [("dense", "packed"), ("conv", "packed_float")]
+@pytest.mark.parametrize(
+    "policy",
+    ["float64", *(slow_param(name) for name in ("float16", "bfloat16"))],
+)
+def test_variables_of_any_float_type_are_cast_to_float32(tmp_path, policy):
+    """A convolution takes no weights of another type than its inputs."""
+    options = {"dtype": policy}
+    model = net((6, 6, 2), conv(3, 3, **options), dense(3, **options))()
+    report = export_tflite(model, tmp_path / "m.tflite", "packed_float")
+    assert report.agreement.computed_in == "float32" and not report.not_packed
+    assert report.agreement.relative_error < 1e-5
+    assert {layer.dtype_policy.name for layer in model.layers} == {policy}
+
+
+REPRESENTATIVES = [("dense", "packed")]
 UNTRAINED = {
     "dense": net(
         (64,),

@@ -9,6 +9,7 @@ import pytest
 from keras import layers
 
 import keras_lab
+from tests.tflite_export.models import dense, lstm, net
 from tests.tflite_export.support import FORMATS, sign_bits
 from tflite_export import (
     ConversionError,
@@ -232,3 +233,14 @@ def test_an_export_that_fails_leaves_the_old_file(
         export_tflite(model, path, **options)
     assert [p.name for p in tmp_path.iterdir()] == ["m.tflite"]
     assert path.read_bytes() == b"old"
+
+
+def test_a_model_without_binary_weights_is_exported_in_float(tmp_path):
+    path = tmp_path / "m.tflite"
+    full = {"kernel_quantizer": None}
+    model = net((6, 4), lstm(5, **full), dense(3, name="scores", **full))()
+    report = export_tflite(model, path, "float")
+    assert report.agreement.relative_error < 1e-5 and report.format == "float"
+    rows = inspect(path).layers
+    assert {row.kind for row in rows} == {"float"}
+    assert rows == report.layers and "scores/MatMul" in rows[0].layer

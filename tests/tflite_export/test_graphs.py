@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 import keras_lab
-from tests.tflite_export.models import CASES, maker, net, norm
+from tests.tflite_export.models import (
+    CASES,
+    conv,
+    dense,
+    flatten,
+    lstm,
+    net,
+    norm,
+    relu,
+    same,
+    sign,
+)
 from tests.tflite_export.support import (
     BINARY_FORMATS,
     Exported,
@@ -16,15 +27,19 @@ from tests.tflite_export.support import (
     operators,
     randomize,
 )
-from tflite_export import export_tflite, inspect, make_interpreter
+from tflite_export import (
+    Format,
+    export_tflite,
+    inspect,
+    make_interpreter,
+)
+from tflite_export.prepare import trained_kernels
+from tflite_export.rewrite import rewrite
 from tflite_export.transformations import conv_as_winograd as winograd
 
 PACKED_FORMATS = ["packed", "packed_float"]
-dense, conv = maker(keras_lab.BinaryDense), maker(keras_lab.BinaryConv2D)
-lstm = maker(keras_lab.BinaryLSTM)
 slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
-same = {"padding": "same"}
-sign_conv = conv(8, 3, input_quantizer="sign", **same)
+sign_conv = conv(8, 3, **sign, **same)
 
 
 def shared_conv():
@@ -113,20 +128,8 @@ def test_the_matrices_of_winograd_make_a_convolution(rng):
         np.testing.assert_allclose(winograd.SUMS @ products, expected)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        net((8, 8, 16), conv(16, 3, **same)),
-        net((8, 8, 16), conv(16, 3, **same), conv(16, 3, **same)),
-        CASES["network"],
-        slow_param(CASES["winograd_folded"]),
-        slow_param(CASES["stacked"]),
-    ],
-)
-def test_a_small_packed_network_is_not_larger_than_with_exact_operators(
-    make, tmp_path
-):
-    model, path = randomize(make()), tmp_path / "m.tflite"
+def test_a_small_packed_network_gets_exact_operators(tmp_path):
+    model, path = randomize(CASES["network"]()), tmp_path / "m.tflite"
     packed = export_tflite(model, path, tolerance=1)
     exact = export_tflite(model, path, "packed_float", tolerance=1)
     assert packed.file_bytes <= exact.file_bytes
@@ -135,10 +138,41 @@ def test_a_small_packed_network_is_not_larger_than_with_exact_operators(
     assert inspect(path).format == "packed_float" and packed.format == "packed"
 
 
-def test_a_large_convolution_is_fast_all_the_same(tmp_path):
-    model = net((4, 8, 512), conv(128, 3, **same))()
-    report = export_tflite(model, tmp_path / "m.tflite")
-    assert report.operators["BATCH_MATMUL"] == 3
+LARGE = conv(128, 3, **same)  # 589,824 weights.
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        net((8, 8, 16), conv(16, 3, **same), conv(16, 3, **same)),
+        net((4, 8, 512), LARGE),
+        net((4, 8, 512), LARGE, norm, flatten, dense(10)),
+        net((4, 8, 512), LARGE, norm, conv(64, 3, **same, **sign)),
+        slow_param(CASES["winograd_folded"]),
+        slow_param(CASES["depthwise_folded"]),
+        slow_param(CASES["stacked"]),
+    ],
+)
+def test_a_packed_file_is_never_larger_than_with_exact_operators(make):
+    """Neither with Winograd's products, nor with layers kept in float32."""
+    model = Exported(randomize(make()))
+    kernels = trained_kernels(model.model)
+    paths = [kernel.path for kernel in kernels]
+    exact = rewrite(model.flat(), Format.PACKED_FLOAT, kernels)
+    for in_float in ([], paths[:1], paths):
+        content = rewrite(
+            model.flat(), Format.PACKED, kernels, in_float=frozenset(in_float)
+        )
+        assert len(content) <= len(exact)
+
+
+def test_a_convolution_is_fast_if_that_takes_no_more_bytes():
+    """A scale per channel takes fewer bytes after Winograd's products."""
+    layers = LARGE, norm, relu, conv(512, 3, **same), norm, relu
+    model = Exported(randomize(net((4, 8, 512), *layers)()))
+    kernels = trained_kernels(model.model)
+    content = rewrite(model.flat(), Format.PACKED, kernels)
+    assert inspect(content).operators["BATCH_MATMUL"] == 6
 
 
 @pytest.fixture(scope="module")

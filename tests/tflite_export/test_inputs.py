@@ -93,7 +93,12 @@ def quantized(mode):
         ),
         (lambda: 3, {}, TypeError, "Received: model=3"),
         (lambda: keras.Sequential([dense(3)()]), {}, ValueError, "no weights"),
-        (float_model, {}, NothingBinaryError, "has no binary weights"),
+        (
+            float_model,
+            {},
+            NothingBinaryError,
+            "format 'float'. Received: format=",
+        ),
         (subclassed_model, {}, ConversionError, "functional .* Subclassed"),
         (lambda: model_with_nan("alpha"), {}, ValidationError, "first/alpha'"),
         (lambda: model_with_nan("kernel"), {}, ValidationError, "/kernel' has"),
@@ -203,3 +208,15 @@ def test_rows_of_one_input_may_be_lists(reports, wrap):
     (actual,) = run(path, np.array(rows, "f")).values()
     (expected,) = run(path, wrap(np.array(rows, "f"))).values()
     np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool"])
+def test_a_dense_layer_may_read_integers(tmp_path, dtype):
+    """What keeps the converter from folding a batch norm is for floats."""
+    x = keras.Input((4,), dtype=dtype)
+    model = keras.Model(x, keras_lab.BinaryDense(3)(x))
+    data = np.array([[-5, 0, 3, 100], [1, 1, 0, 0]], dtype)
+    report = export_tflite(
+        model, tmp_path / "m.tflite", "packed_float", validation_data=data
+    )
+    assert report.agreement.relative_error < 1e-6

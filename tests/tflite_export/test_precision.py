@@ -9,10 +9,10 @@ import keras_lab
 from tests.tflite_export.models import conv, depthwise, net, norm
 from tests.tflite_export.support import randomize
 from tflite_export import export_tflite, inspect, run
-from tflite_export.graph.site import KEPT_IN_FLOAT
+from tflite_export.graph.notes import KEPT_IN_FLOAT
 
 
-def a_bad_layer_among_good_ones():
+def a_bad_layer_among_good_ones(*dense_units):
     """A depthwise kernel whose inputs differ much in size by channel.
 
     The batch norm after it makes the outputs equal in size again.
@@ -24,7 +24,9 @@ def a_bad_layer_among_good_ones():
     y = keras_lab.BinaryDepthwiseConv2D(3, use_bias=False, name="bad")(y)
     y = layers.Rescaling([1 / 3000, 1, 1, 1, 1, 1])(y)
     y = layers.ReLU()(layers.BatchNormalization()(y))
-    y = keras_lab.BinaryDense(5, name="last")(layers.Flatten()(y))
+    y = layers.Flatten()(y)
+    for units in dense_units:
+        y = keras_lab.BinaryDense(units, name=f"dense_{units}")(y)
     return randomize(keras.Model(x, y), 1)
 
 
@@ -35,7 +37,7 @@ def test_only_the_layer_that_loses_precision_is_in_float(
     tmp_path, capsys, format
 ):
     path = tmp_path / "m.tflite"
-    model = a_bad_layer_among_good_ones()
+    model = a_bad_layer_among_good_ones(7, 6, 5)
     report = export_tflite(model, path, format)
     found = report.in_float
     assert found.paths == ("bad/kernel",)
@@ -44,13 +46,22 @@ def test_only_the_layer_that_loses_precision_is_in_float(
     assert f"1 layer in float32: {found.more_bytes:,} bytes" in str(report)
     for rows in (report.layers, inspect(path).layers):
         notes = {row.layer: (row.arithmetic, row.note) for row in rows}
-        assert notes["bad/kernel"] == ("float32", KEPT_IN_FLOAT)
-        assert notes["good/kernel"] == notes["last/kernel"] == ("int8", "")
+        assert notes.pop("bad/kernel") == ("float32", KEPT_IN_FLOAT)
+        assert set(notes.values()) == {("int8", "")}
     assert "looking for the layers" in capsys.readouterr().err
-    assert len(keras_lab.binary_weights(model)) == 3
+    assert len(keras_lab.binary_weights(model)) == 5
     x = np.random.default_rng(1).normal(size=(4, 8, 8, 6)).astype("f")
     (y,), expected = run(path, x).values(), model(x)
     assert np.linalg.norm(y - expected) < 0.1 * np.linalg.norm(expected)
+
+
+@pytest.mark.slow
+def test_a_small_packed_network_names_all_layers_in_float(tmp_path):
+    """With one layer in float32 it takes fewer bytes if all of them are."""
+    model = a_bad_layer_among_good_ones(5)
+    report = export_tflite(model, tmp_path / "m.tflite", "packed")
+    assert {row.arithmetic for row in report.layers} == {"float32"}
+    assert set(report.in_float.paths) == set(keras_lab.binary_weights(model))
 
 
 def test_a_model_that_is_precise_enough_is_not_searched(tmp_path, capsys):
@@ -59,6 +70,7 @@ def test_a_model_that_is_precise_enough_is_not_searched(tmp_path, capsys):
     assert report.in_float is None and not capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_recurrent_layer_is_kept_in_float(tmp_path):
     """α·√units is far above 1: the state amplifies its errors."""
     keras.utils.set_random_seed(0)

@@ -52,7 +52,7 @@ def with_metadata(change):
         *(("path", value) for value in (5, "\x1b[2J", "\ud800")),
         ("arithmetic", 3),
         ("operator", None),
-        ("note", []),
+        *(("note", value) for value in ("a text", -1, 1000)),
         *(("float_bytes", value) for value in ("x", -1, 10**400)),
         ("format", 3),
         ("weights", [3]),
@@ -168,6 +168,7 @@ def test_a_file_without_checksums_is_read_with_a_warning():
         content["version"] = 1
         for weight in content["weights"]:
             del weight["crc32"]
+            weight["note"] = "a text"
         return json.dumps(content).encode()
 
     content = with_metadata(old)
@@ -175,4 +176,5 @@ def test_a_file_without_checksums_is_read_with_a_warning():
         (weight,) = tflite_export.read_packed(content)
     (expected,) = tflite_export.read_packed(exported("dense").content("packed"))
     np.testing.assert_array_equal(weight.signs, expected.signs)
-    assert len(tflite_export.inspect(content).layers) == 1
+    (row,) = tflite_export.inspect(content).layers
+    assert row.note == "a text"

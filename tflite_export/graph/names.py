@@ -27,6 +27,14 @@ def layers_in(name: str) -> list[str]:
     ]
 
 
+def readable(name: str) -> str:
+    """The path of the innermost layer in a name, and what follows it."""
+    layers, scopes = layers_in(name), list(SCOPE.finditer(name))
+    if not layers:
+        return name
+    return layers[-1] + name[scopes[-1].end() :].split(";")[0]
+
+
 def unique_names(names: list[str]) -> list[str]:
     """The names, with a number appended to those that occurred before."""
     unique = []

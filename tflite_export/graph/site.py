@@ -8,6 +8,7 @@ import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.formats import Format, Storage
+from tflite_export.graph import notes
 from tflite_export.graph.packed_bits import Unpacker
 from tflite_export.graph.replacement import is_grouped
 from tflite_export.graph.signs import can_encode, comes_from_sign, reaches_sign
@@ -23,8 +24,6 @@ from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
 UNPACKED_INT8 = ("FULLY_CONNECTED", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 # Operators whose int8 kernel takes constant weights.
 CONSTANT_INT8 = (*UNPACKED_INT8, "CONV_2D")
-# The note on a weight that `precision` keeps in float.
-KEPT_IN_FLOAT = "int8 would lose too much precision"
 
 
 @dataclasses.dataclass(eq=False)
@@ -94,11 +93,11 @@ class Site:
         kernels = UNPACKED_INT8 if self.format.is_packed else CONSTANT_INT8
         names = map(self.model.operator_name, self.users)
         if not set(kernels).issuperset(names):
-            return "no int8 kernel for these weights"
+            return notes.NO_KERNEL
         if any(is_grouped(self.model, self.subgraph, u) for u in self.users):
-            return "no int8 kernel for groups"
+            return notes.NO_KERNEL_FOR_GROUPS
         if self.in_float:
-            return KEPT_IN_FLOAT
+            return notes.KEPT_IN_FLOAT
         if not self.runtime.has_channels_of_dense:
             why = self._why_not_int8_on_old_runtimes
             if why:
@@ -106,11 +105,11 @@ class Site:
         signs = self._sign_inputs
         if any(signs):
             if not all(signs):
-                return "only some of its inputs are signs"
+                return notes.SOME_SIGNS
             if not self.every_user(can_encode):
-                return "sign inputs, exact only in float here"
-            return ""
-        return "signs are taken of its outputs" if self._feeds_sign else ""
+                return notes.SIGNS_IN_FLOAT
+            return notes.NO_NOTE
+        return notes.TAKES_SIGNS if self._feeds_sign else notes.NO_NOTE
 
     @property
     def has_sign_inputs(self) -> bool:
@@ -134,12 +133,12 @@ class Site:
     def _why_not_int8_on_old_runtimes(self):
         names = set(map(self.model.operator_name, self.users))
         if "TRANSPOSE_CONV" in names:
-            return f"{self.runtime.name} has no int8 kernel for it"
+            return notes.NO_KERNEL_IN_RUNTIME
         if "FULLY_CONNECTED" not in names or self.constant.is_uniform:
-            return ""
+            return notes.NO_NOTE
         if not any(self._sign_inputs) and self.can_scale_rows:
-            return ""
-        return f"{self.runtime.name} has one scale per int8 dense layer"
+            return notes.NO_NOTE
+        return notes.NO_SCALES_IN_RUNTIME
 
     @property
     def can_scale_rows(self) -> bool:
