@@ -20,6 +20,7 @@ from benchmarks import harness, report
 PARTS = (
     *("peers_train_step", "peers_accuracy", "peers_files", "growth"),
     *("train_step", "recurrent_step", "inference", "monitor"),
+    *("containers", "deep_int8", "open_batch", "low_bits"),
 )
 
 

@@ -1,14 +1,12 @@
 """The containers of the paper's networks, over the least that they can take.
 
 The limit is one bit per binary weight, and for every other parameter 4, 2 or 1
-bytes: what `other_weights` says. Run it by
-
-    python -m benchmarks.containers
+bytes: what `other_weights` says.
 """
 
 import tempfile
 
-from benchmarks import harness, networks
+from benchmarks import networks
 
 BYTES = {"float32": 4, "float16": 2, "int8": 1}
 OPTIONS = {"networks": list(networks.NETWORKS), "width": None}
@@ -46,7 +44,3 @@ def measure(cell, options, _):
             }
         )
     return rows
-
-
-if __name__ == "__main__":
-    harness.run("containers", harness.RESULTS / "containers.json", quick=False)

@@ -2,9 +2,7 @@
 
 Networks of `keras.applications`, not trained, with binary layers and batch
 norms that fit their inputs: as a network is before fine-tuning, when errors
-grow most from layer to layer. Run it by
-
-    python -m benchmarks.deep_int8
+grow most from layer to layer.
 """
 
 import tempfile
@@ -12,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import harness
 from benchmarks.networks import SEED
 
 OPTIONS = {
@@ -64,7 +61,3 @@ def measure(cell, options, _):
                 }
             )
     return rows
-
-
-if __name__ == "__main__":
-    harness.run("deep_int8", harness.RESULTS / "deep_int8.json", quick=False)

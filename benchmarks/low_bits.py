@@ -1,9 +1,7 @@
 """The time of a dense layer with INT2 weights, over that with INT4 weights.
 
 `"fast"` stores INT4. INT2 would take half the bytes in the expanded file and in
-memory, and the same in a container. Run it by
-
-    python -m benchmarks.low_bits
+memory, and the same in a container.
 """
 
 import numpy as np
@@ -99,7 +97,3 @@ def with_int2(content):
                 tensor.type = schema.TensorType.INT2
                 tensor.buffer = model.add_buffer(bits)
     return model.to_bytes()
-
-
-if __name__ == "__main__":
-    harness.run("low_bits", harness.RESULTS / "low_bits.json", quick=False)

@@ -1,9 +1,7 @@
 """Batches in packed files: an open batch size next to a fixed one.
 
 The paper's MNIST network without training, batches of 100 in one thread. Each
-file's time is a multiple of the float file's. Run it by
-
-    python -m benchmarks.open_batch
+file's time is a multiple of the float file's.
 """
 
 import tempfile
@@ -56,7 +54,3 @@ def measure(cell, options, _):
         {"file": name, "ratio": harness.ratio(seconds, name, "float")}
         for name in files
     ]
-
-
-if __name__ == "__main__":
-    harness.run("open_batch", harness.RESULTS / "open_batch.json", quick=False)

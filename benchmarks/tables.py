@@ -185,13 +185,11 @@ def train_step(content):
         for network in ("mlp", "conv")
         for allocator, title in ALLOCATORS.items()
     }
-    # Older files say "scheme" instead of "method".
-    rows = [{"method": row.get("scheme"), **row} for row in content["rows"]]
     columns = {
         title: ({"method": "lab", "jit_compile": xla}, ratio)
         for xla, title in XLA.items()
     }
-    return grid({"rows": rows}, "network, memory", lines, columns)
+    return grid(content, "network, memory", lines, columns)
 
 
 def recurrent_step(content):
@@ -236,9 +234,53 @@ def monitor(content):
     return table(["", "share of an epoch"], [["one measurement", text]])
 
 
+def containers(content):
+    def text(row):
+        return f"{megabytes(row['file_bytes'])} ({row['file_over_limit']:.2f})"
+
+    names = {row["network"]: row for row in content["rows"]}
+    lines = {name: {"network": name} for name in names}
+    kinds = ("float32", "float16", "int8")
+    columns = {kind: ({"other_weights": kind}, text) for kind in kinds}
+    return grid(content, "network", lines, columns)
+
+
+def deep_int8(content):
+    lines = []
+    for row in content["rows"]:
+        error, count = row["relative_error"], len(row["in_float"])
+        texts = [
+            f"{row['int8_error'] or error:.2g}",
+            f"{count} of {count + row['int8_layers']}",
+            f"{error:.2g}",
+            f"{row['more_bytes']:,}",
+        ]
+        lines.append([row["network"], f'`"{row["format"]}"`', *texts])
+    heads = ["network", "format", "int8 everywhere", "layers in float32"]
+    return table([*heads, "error then", "bytes more"], lines)
+
+
+def open_batch(content):
+    lines = [[row["file"], ratio(row)] for row in content["rows"]]
+    return table(["file, batch size", "time (float = 1)"], lines)
+
+
+def low_bits(content):
+    lines = {row["layer"]: {"layer": row["layer"]} for row in content["rows"]}
+    columns = {
+        f"{title}, {threads} thread{'s' * (threads > 1)}": (
+            {"runtime": runtime, "threads": threads},
+            lambda row: f"{row['ratio']:.1f}",
+        )
+        for runtime, title in (("litert", "LiteRT"), ("tf", "TensorFlow"))
+        for threads in (1, 2)
+    }
+    return grid(content, "layer", lines, columns)
+
+
 def machine(content):
     """The machine, the versions and the settings of a part."""
-    about = dict(content["environment"])
+    about = {"keras_lab": "before 0.1.0", **content["environment"]}
     first = about.pop("date")
     dates = [row.get("date", first) for row in content.get("rows", [])]
     dates = sorted({min(dates, default=first), max(dates, default=first)})
@@ -247,7 +289,9 @@ def machine(content):
     for more in content.get("versions", {}).values():
         about = {**about, **more, **about}
     settings = {
-        re.sub("_an?_", " per ", key).replace("_", " "): str(value).strip("[]")
+        key.replace("_", " "): ", ".join(map(str, value))
+        if isinstance(value, list)
+        else value
         for key, value in content["configuration"].items()
         if value
     }
@@ -333,5 +377,9 @@ BLOCKS = {
     "recurrent_parts": ("recurrent_step", recurrent_parts),
     "inference": ("inference", inference),
     "monitor": ("monitor", monitor),
+    "containers": ("containers", containers),
+    "deep_int8": ("deep_int8", deep_int8),
+    "open_batch": ("open_batch", open_batch),
+    "low_bits": ("low_bits", low_bits),
 }
 BLOCKS |= {f"{part}_machine": (part, machine) for part, _ in BLOCKS.values()}

@@ -10,7 +10,6 @@ a sample of what the network writes, and saves the model of the best epoch and
 a JSON file with the numbers. `examples/paper` has the paper's own experiments.
 """
 
-import argparse
 import os
 import sys
 from pathlib import Path
@@ -26,6 +25,7 @@ from examples.environment import environment, write_json
 from examples.paper import data as datasets
 from examples.paper.recipes import WAR_AND_PEACE
 from examples.paper.schemes import SCHEMES
+from examples.text_options import load_text, make_parser
 
 
 def write_text(model, vocabulary, length, seed, temperature=0.7):
@@ -47,10 +47,7 @@ def write_text(model, vocabulary, length, seed, temperature=0.7):
 def train(arguments) -> dict:
     """Trains, saves the model of the best epoch, and returns the result."""
     sizes = (arguments.steps, arguments.batch, arguments.bytes)
-    if arguments.text:
-        data = datasets.text_file(arguments.text, *sizes)
-    else:
-        data = datasets.war_and_peace(arguments.data_dir, *sizes)
+    data = load_text(arguments, *sizes)
     scheme = SCHEMES[arguments.scheme]
     keras_lab.config.keep_memory()
     keras.utils.set_random_seed(arguments.seed)
@@ -96,13 +93,8 @@ def train(arguments) -> dict:
 
 
 def parse(argv=None):
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = make_parser(__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--text", help="a text file; default: War and Peace")
-    add("--data-dir", help="where the data sets are; see examples.paper.data")
     add("--scheme", choices=SCHEMES, default="lab")
     add("--cells", type=int, default=512)
     add("--steps", type=int, default=100, help="bytes per sequence")
@@ -113,10 +105,7 @@ def parse(argv=None):
     add("--seed", type=int, default=1)
     add("--sample", type=int, default=400, help="bytes of text to write")
     add("--output", default="char_lstm", help="folder for model and numbers")
-    arguments = parser.parse_args(argv)
-    if arguments.text and not Path(arguments.text).is_file():
-        parser.error(f"--text: no such file. Received: {arguments.text}")
-    return arguments
+    return parser.parse_args(argv)
 
 
 def main(argv=None):

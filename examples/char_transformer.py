@@ -12,7 +12,6 @@ every format and writes a JSON file. An interrupted run continues after its last
 whole epoch when you give the same command again.
 """
 
-import argparse
 import json
 import os
 import sys
@@ -28,6 +27,7 @@ import keras_lab
 import tflite_export
 from examples.environment import environment, write_json
 from examples.paper import data as datasets
+from examples.text_options import load_text, make_parser
 
 SCHEMES = ("lab", "bwn")
 QUICK = {"width": 16, "blocks": 1, "heads": 2, "steps": 16, "batch": 8,
@@ -170,13 +170,8 @@ def backup(options, name):
 
 
 def parse(argv=None):
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = make_parser(__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--text", help="a text file; default: War and Peace")
-    add("--data-dir", help="where the data sets are; see examples.paper.data")
     add("--scheme", nargs="+", choices=SCHEMES, default=SCHEMES)
     add("--seed", nargs="+", type=int, default=[1])
     add("--width", type=int, default=160)
@@ -200,10 +195,7 @@ def main(argv=None):
     options = parse(argv)
     sizes = options.steps, options.batch, options.bytes
     try:
-        if options.text:
-            data = datasets.text_file(options.text, *sizes)
-        else:
-            data = datasets.war_and_peace(options.data_dir, *sizes)
+        data = load_text(options, *sizes)
     except datasets.DataError as error:
         sys.exit(f"error: {error}")
     options.output.mkdir(parents=True, exist_ok=True)

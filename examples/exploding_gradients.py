@@ -11,7 +11,6 @@ rules for α, on sequences of 10 and of 100 bytes. Prints λ₁, and draws the
 gradients of the recurrent weights (the paper's Figure 2) and ‖∂hₜ/∂h₁‖.
 """
 
-import argparse
 import os
 import sys
 from pathlib import Path
@@ -28,6 +27,7 @@ from examples.environment import environment, write_json
 from examples.paper import data as datasets
 from examples.paper.recipes import WAR_AND_PEACE
 from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
+from examples.text_options import load_text, make_parser
 
 STEPS = (10, 100)
 BATCH = 100
@@ -40,12 +40,6 @@ LINES = {
     "bwn": {"color": "C0", "linestyle": "--"},
     "lab": {"color": "black", "linestyle": ":"},
 }
-
-
-def load(arguments, steps):
-    if arguments.text:
-        return datasets.text_file(arguments.text, steps, BATCH)
-    return datasets.war_and_peace(arguments.data_dir, steps, BATCH)
 
 
 def train(scheme, data, arguments):
@@ -112,7 +106,7 @@ def gradient_distribution(model, part):
 def measure(arguments):
     """Returns the numbers of the figure: a row per scheme and length."""
     rows = []
-    texts = [load(arguments, steps) for steps in STEPS]
+    texts = [load_text(arguments, steps, BATCH) for steps in STEPS]
     for steps, data in zip(STEPS, texts):
         times = np.unique(np.geomspace(2, steps, 12).astype(int)).tolist()
         for scheme in WEIGHT_ONLY:
@@ -178,13 +172,8 @@ def draw(rows, path):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = make_parser(__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--text", help="a text file; default: War and Peace")
-    add("--data-dir", help="where the data sets are; see examples.paper.data")
     add("--cells", type=int, default=128)
     add("--updates", type=int, default=200)
     add("--seed", type=int, default=1)
@@ -194,8 +183,6 @@ def main(argv=None):
         help="path without .png and .json",
     )
     arguments = parser.parse_args(argv)
-    if arguments.text and not Path(arguments.text).is_file():
-        parser.error(f"--text: no such file. Received: {arguments.text}")
     keras_lab.config.keep_memory()
     try:
         rows = measure(arguments)

@@ -293,17 +293,32 @@ def table(results) -> str:
     return "\n".join(lines)
 
 
+def origin(results) -> str:
+    """When the results were measured, and with which versions."""
+    about = [run["environment"] for runs in results.values() for run in runs]
+    names = ("date", "keras_lab", "keras", "tensorflow", "numpy")
+    found = {
+        n: sorted({a.get(n, "before 0.1.0") for a in about}) for n in names
+    }
+    texts = {name: " to ".join(values) for name, values in found.items()}
+    date = texts.pop("date")
+    versions = ", ".join(f"{name} {text}" for name, text in texts.items())
+    return f"Measured {date}. {versions}."
+
+
 def describe(run):
     images = "all" if run["images"] is None else f"{run['images']:,}"
     distilled = "yes" if run["distill"] else "no"
-    progressive = f"{run['progressive']} epochs" if run["progressive"] else "no"
+    epochs = run["progressive"]
+    progressive = f"{epochs} epoch{'s' * (epochs > 1)}" if epochs else "no"
     title = SCHEMES[run["scheme"]].title
     return title, images, str(run["epochs"]), distilled, progressive
 
 
 def report(folder: Path) -> None:
     """Prints the table of a folder, and puts it into its page if it has one."""
-    text = table(read(folder))
+    results = read(folder)
+    text = f"{table(results)}\n\n{origin(results)}"
     print("\n" + text)
     page = folder / "README.md"
     if page.exists():

@@ -262,9 +262,10 @@ def print_tables(accuracies, files, losses, baseline) -> None:
         print(f"  {scheme.name:<28}{accuracy:>7.2%}")
     print("\nThe LAB network as a .tflite file: test accuracy, size")
     for format, size, accuracy in files:
+        smaller = files[0].bytes / size
         print(
             f"  {format:<28}{accuracy:>7.2%}{size / 1000:>9.0f} kB"
-            f"   1/{files[0].bytes / size:.1f}"
+            + f"   1/{smaller:.1f}" * (smaller > 1)
         )
     print("\nText: an LSTM of 128 cells, nats per byte on held-out text")
     for scheme, values in losses.items():

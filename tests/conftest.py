@@ -1,6 +1,7 @@
 """Fixtures for all tests, and the lines that say what is skipped."""
 
 import os
+import re
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -20,8 +21,23 @@ if BACKEND == "tensorflow":
         tf.config.list_physical_devices("CPU")[0],
         [tf.config.LogicalDeviceConfiguration()] * 2,
     )
-# A test file that has one of these needs TensorFlow or the exporter.
-NEEDS_TENSORFLOW = ("import tensorflow", "tflite_export", "matplotlib")
+if BACKEND == "torch":
+    import torch
+
+    # So that tests can give NumPy an output, which has a gradient here.
+    def to_array(tensor, dtype=None, copy=None):
+        tensor = tensor.detach()
+        if tensor.dtype == torch.bfloat16:  # NumPy does not have it.
+            tensor = tensor.float()
+        return np.asarray(tensor.numpy(), dtype)
+
+    torch.Tensor.__array__ = to_array
+# A test file that imports one of these in its first lines is skipped as a whole
+# on another backend: the environments of JAX and torch do not have them.
+NEEDS_TENSORFLOW = re.compile(
+    r"^(import|from) (tensorflow|(tests\.)?tflite_export|matplotlib)",
+    re.MULTILINE,
+)
 
 # What some tests read from the data folder. Without it they are skipped.
 DATA_FILES = {
@@ -60,8 +76,8 @@ def pytest_report_header(config):
         )
     if BACKEND != "tensorflow":
         lines.append(
-            f"skipped: files that use {', '.join(NEEDS_TENSORFLOW)}, and tests "
-            f"on two replicas: the backend is {BACKEND}"
+            "skipped: files that import TensorFlow, tflite_export or "
+            f"matplotlib, and tests on two replicas: the backend is {BACKEND}"
         )
     if config.option.markexpr == "not slow":
         lines.append("skipped: slow tests; run them with `pytest -m slow`")
@@ -73,8 +89,7 @@ def pytest_ignore_collect(collection_path):
         return None
     if collection_path.name == "conftest.py":
         return None
-    source = collection_path.read_text()
-    return True if any(name in source for name in NEEDS_TENSORFLOW) else None
+    return bool(NEEDS_TENSORFLOW.search(collection_path.read_text())) or None
 
 
 @pytest.fixture(autouse=True)

@@ -89,8 +89,8 @@ def _check_layer(layer):
         )
     if isinstance(layer, keras.layers.Conv3D) and layer.groups > 1:
         raise ConversionError(
-            f"Layer '{layer.name}' has groups={layer.groups}, which CONV_3D "
-            "does not have."
+            f"Layer '{layer.name}' cannot be exported: the operator CONV_3D "
+            f"has no groups. Received: groups={layer.groups}"
         )
 
 

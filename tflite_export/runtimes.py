@@ -1,9 +1,9 @@
 """Runtimes: the one that a file is made for, and the oldest that runs it.
 
-A runtime refuses an operator of a version that it does not know. Some of what
-the versions do not tell is listed here too: types that an old kernel does not
-know, or gets wrong. LiteRT has version numbers of its own. It
-stands for the release of TensorFlow that has the same kernels.
+A runtime refuses an operator of a version that it does not know. The versions
+do not tell everything, so types that an old kernel does not know, or gets
+wrong, are listed here too. LiteRT has version numbers of its own: each stands
+for the release of TensorFlow that has the same kernels.
 """
 
 import dataclasses
@@ -133,8 +133,8 @@ def check_runtime(model: FlatModel, runtime: Runtime) -> None:
     ]
     if missing:
         raise ConversionError(
-            "The model needs operators that this runtime does not have, with "
-            f"the first that has them: {', '.join(missing)}. "
+            "The model needs operators that this runtime does not have. In "
+            f"brackets is the first that has them: {', '.join(missing)}. "
             f"Received: runtime={runtime.name!r}"
         )
 

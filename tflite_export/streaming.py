@@ -39,7 +39,8 @@ def with_states(model: keras.Model) -> keras.Model:
         if name not in layers or len(layers[name]["inbound_nodes"]) != 1:
             raise ConversionError(
                 f"Layer '{name}' is stateful, and it is used several times or "
-                "inside another layer. Use it once, in the model itself."
+                "inside another layer. Use it once, in the model itself. "
+                f"Received: {name}.stateful=True"
             )
         states = _states(functional.get_layer(name))
         _pass_states(layers[name], states)

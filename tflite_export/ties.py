@@ -1,9 +1,9 @@
 """Ties: values before a sign that are zero up to rounding.
 
 A sum of ±α is often zero, above all in a network that was not trained. Its
-rounding error decides the sign, and the order of a sum is another one in
-another runtime. Neither sign is wrong. So Keras is asked once more, with the
-signs that the file has at the ties, and only there.
+rounding error decides the sign, and runtimes add up in different orders.
+Neither sign is wrong. So the model is run once more, with the signs that the
+file has at the ties, and only there.
 """
 
 import contextlib

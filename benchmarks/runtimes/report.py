@@ -90,8 +90,9 @@ def title(name) -> str:
 
 
 def insert(text: str, content) -> str:
-    """Returns a document with the table between its markers made again."""
-    made = MARKERS.format(table(content)).replace("\\", r"\\")
+    """Returns a document with what is between its markers made again."""
+    made = f"{table(content)}\n{tables.machine(content)}"
+    made = MARKERS.format(made).replace("\\", r"\\")
     return re.sub(MARKERS.format(".*?"), made, text, flags=re.S)
 
 

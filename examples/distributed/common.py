@@ -1,5 +1,6 @@
 """The training that every engine runs: a small network on made-up data."""
 
+import argparse
 import json
 import os
 from pathlib import Path
@@ -52,6 +53,15 @@ def make_optimizer():
     # √v, so with a small ε it turns the rounding error of a gradient near zero
     # into a step of full size, and the two trainings part.
     return keras_lab.LABAdam(0.01, epsilon=1e-3)
+
+
+def parse_worker() -> dict:
+    """Returns the options of a worker, which `run.py` gives it."""
+    parser = argparse.ArgumentParser()
+    for name in ("rank", "workers", "port"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--folder", required=True)
+    return vars(parser.parse_args())
 
 
 def report(folder, rank, model):

@@ -3,7 +3,6 @@
 Start it with `python examples/distributed/run.py jax`.
 """
 
-import argparse
 import os
 
 os.environ["KERAS_BACKEND"] = "jax"
@@ -40,8 +39,4 @@ def main(rank, workers, port, folder):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    for name in ("rank", "workers", "port"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--folder", required=True)
-    main(**vars(parser.parse_args()))
+    main(**common.parse_worker())

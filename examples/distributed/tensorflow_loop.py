@@ -5,7 +5,6 @@ does not work with this strategy, not even with plain `Dense` layers. It does
 with `MirroredStrategy`, see `tensorflow_fit.py`.
 """
 
-import argparse
 import json
 import os
 
@@ -56,8 +55,4 @@ def main(rank, workers, port, folder):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    for name in ("rank", "workers", "port"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--folder", required=True)
-    main(**vars(parser.parse_args()))
+    main(**common.parse_worker())

@@ -9,7 +9,6 @@ import numpy as np
 from keras import ops
 
 from keras_lab._backend import backend
-from keras_lab.analysis.events import EventWriter
 from keras_lab.analysis.history import read_history, write_history
 from keras_lab.analysis.measurements import (
     QUANTITIES,
@@ -18,6 +17,7 @@ from keras_lab.analysis.measurements import (
     parts_of,
     sign_bits,
 )
+from keras_lab.analysis.tensorboard import EventWriter
 from keras_lab.convert.graph import no_binary_weights
 from keras_lab.files import check_folder, check_target
 

@@ -127,7 +127,7 @@ class _Statistics:
         def call_and_measure(inputs, training=None, mask=None):
             for variable in self.variables:
                 # The old values must not count, not even as 0·NaN.
-                variable.assign(ops.zeros_like(variable))
+                variable.assign(ops.zeros(variable.shape, variable.dtype))
             outputs = call(inputs, training=True, mask=mask)
             self._add(inputs, mask)
             return outputs

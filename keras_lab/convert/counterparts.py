@@ -125,8 +125,8 @@ def clip_limit(layer: keras.Layer) -> float:
         most = float(np.abs(weight.numpy()).max())
         if not np.isfinite(most):
             raise ValueError(
-                f"The weight '{weight.path}' has a NaN or infinite value, so "
-                f"layer '{layer.name}' cannot be converted."
+                f"Layer '{layer.name}' cannot be converted, because a weight "
+                f"has a NaN or infinite value. Received: '{weight.path}'"
             )
         largest = max(largest, most)
     return largest

@@ -319,11 +319,11 @@ def _check_activation(graph, output):
         known = getattr(keras.activations, name, None) is activation
         if activation and known and name not in PROBABILITIES:
             raise ValueError(
-                f"SoftTargets compares probabilities, but layer "
-                f"'{call.layer.name}' ends in {name}. Use "
+                "SoftTargets compares probabilities. Use "
                 "`distillation_loss=SoftTargets(from_logits=True)` for a "
                 "classifier that ends in logits, 'mean_squared_error' for a "
-                "regression."
+                f"regression. Received: layer '{call.layer.name}' with "
+                f"activation='{name}'"
             )
 
 

@@ -7,7 +7,6 @@ every layer of keras_lab, also inside a wrapper. Each kernel becomes ŵ.
 import collections
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_lab.binary_weight import weights_of
@@ -128,8 +127,9 @@ class _Freezer(Rebuilder):
             if id(weight) in binary and id(target) not in kept:
                 # The value that the forward pass uses.
                 value = binary[id(weight)].value()
-            values.append((weight.name, np.asarray(value)))
-        values += [(w.name, np.asarray(w)) for w in old_weights[len(values) :]]
+            values.append((weight.name, ops.convert_to_numpy(value)))
+        for weight in old_weights[len(values) :]:
+            values.append((weight.name, weight.numpy()))
         assign(new, new_weights, values)
         for weight, target in zip(old_weights, new_weights):
             if id(target) in kept:

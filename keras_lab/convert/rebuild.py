@@ -301,7 +301,7 @@ def _copy_state(layer, new):
 
 
 def without_alphas(weights):
-    """The weights that a layer of Keras would have, too."""
+    """The weights without those that only binary layers have."""
     alphas = {id(weight.alpha) for weight in weights_of(weights)}
     return [weight for weight in weights if id(weight) not in alphas]
 

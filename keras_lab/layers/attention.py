@@ -9,7 +9,7 @@ import inspect
 import keras
 
 from keras_lab.constraints import WeightClip
-from keras_lab.layers.base import check_not_quantized
+from keras_lab.layers.base import check_not_quantized, quantizer_config
 from keras_lab.layers.dense import BinaryEinsumDense
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
@@ -55,12 +55,7 @@ class BinaryAttention:
         super().__setattr__(name, value)
 
     def get_config(self):
-        config = super().get_config()
-        for name in ("kernel_quantizer", "input_quantizer"):
-            config[name] = keras.saving.serialize_keras_object(
-                getattr(self, name)
-            )
-        return config
+        return {**super().get_config(), **quantizer_config(self)}
 
 
 @register

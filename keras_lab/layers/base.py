@@ -223,12 +223,15 @@ class BinaryLayer:
         return [variable for variable in variables if variable is not None]
 
     def get_config(self):
-        config = super().get_config()
-        for name in ("kernel_quantizer", "input_quantizer"):
-            config[name] = keras.saving.serialize_keras_object(
-                getattr(self, name)
-            )
-        return config
+        return {**super().get_config(), **quantizer_config(self)}
+
+
+def quantizer_config(layer) -> dict:
+    """Returns the quantizers of a layer, for its `get_config`."""
+    return {
+        name: keras.saving.serialize_keras_object(getattr(layer, name))
+        for name in ("kernel_quantizer", "input_quantizer")
+    }
 
 
 def check_not_quantized(name, policy):

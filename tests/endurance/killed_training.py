@@ -1,5 +1,10 @@
-"""A training is killed at random moments and resumed to the same weights."""
+"""A training is killed at random moments and resumed to the same weights.
 
+It resumes from Keras' `BackupAndRestore`, or from a checkpoint of
+`examples/paper`.
+"""
+
+import contextlib
 import multiprocessing
 import random
 import tempfile
@@ -12,15 +17,20 @@ FORK = multiprocessing.get_context("fork")
 EPOCHS = 12
 
 
-def train(folder: Path):
-    """Trains a network with a backup of each epoch, and saves its weights."""
-    import keras
+def use_one_thread():
     import tensorflow as tf
-
-    import keras_lab
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
+def train_with_backup(folder: Path):
+    """Trains a network with a backup of each epoch, and saves its weights."""
+    import keras
+
+    import keras_lab
+
+    use_one_thread()
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
         [
@@ -41,11 +51,34 @@ def train(folder: Path):
     model.fit(x, y, 16, EPOCHS, shuffle=False, verbose=0, callbacks=[backup])
     values = [weight.numpy() for weight in model.weights]
     values += [weight.numpy() for weight in model.optimizer.variables]
+    save(folder, values)
+
+
+def train_as_in_the_paper(folder: Path):
+    """A run of `examples/paper` on made-up data."""
+    from examples.paper.results import Finished
+    from tests.examples.paper.test_train import checkpoint_arrays, tiny_run
+
+    use_one_thread()
+    with contextlib.suppress(Finished):  # Killed after the last epoch.
+        tiny_run(folder, epochs=EPOCHS)
+    arrays = checkpoint_arrays(folder)
+    del arrays["result"]  # It has times and dates.
+    save(folder, arrays.values())
+
+
+TRAININGS = {
+    "BackupAndRestore": train_with_backup,
+    "examples/paper": train_as_in_the_paper,
+}
+
+
+def save(folder, values):
     np.savez(folder / "partial.npz", *values)
     (folder / "partial.npz").rename(folder / "weights.npz")
 
 
-def run_to_the_end(folder, kill_after=None):
+def run_to_the_end(train, folder, kill_after=None):
     """Trains in a process of its own. Returns whether it was killed."""
     process = FORK.Process(target=train, args=(folder,))
     process.start()
@@ -65,32 +98,32 @@ def weights(folder):
 
 def run(trainings=20, seed=1):
     """Kills each training until it gets through; compares the weights."""
-    import tensorflow  # noqa: F401
+    # So that a fork has them. Nothing runs in TensorFlow before the fork.
+    import tests.examples.paper.test_train  # noqa: F401
 
-    import keras_lab  # noqa: F401
+    rng, found = random.Random(seed), {}
+    for name, train in TRAININGS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            found[name] = kill_and_compare(train, Path(folder), trainings, rng)
+    return {"trainings": trainings, "seed": seed, **found}
 
-    rng, kills, equal = random.Random(seed), 0, 0
-    with tempfile.TemporaryDirectory() as name:
-        whole = Path(name) / "whole"
-        whole.mkdir()
-        begin = time.time()
-        run_to_the_end(whole)
-        seconds = time.time() - begin
-        expected = weights(whole)
-        for number in range(trainings):
-            folder = Path(name) / str(number)
-            folder.mkdir()
-            # At most 8 times: each start takes about half of the time.
-            for _ in range(8):
-                if not run_to_the_end(folder, rng.uniform(0.4, 1) * seconds):
-                    break
-                kills += 1
-            else:
-                run_to_the_end(folder)
-            equal += all(map(np.array_equal, expected, weights(folder)))
-    return {
-        "trainings": trainings,
-        "seed": seed,
-        "kills": kills,
-        "equal to the bit": equal,
-    }
+
+def kill_and_compare(train, folder, trainings, rng):
+    whole, kills, equal = folder / "whole", 0, 0
+    whole.mkdir()
+    begin = time.time()
+    run_to_the_end(train, whole)
+    seconds = time.time() - begin
+    expected = weights(whole)
+    for number in range(trainings):
+        part = folder / str(number)
+        part.mkdir()
+        # At most 8 times: starting takes about half of the time.
+        for _ in range(8):
+            if not run_to_the_end(train, part, rng.uniform(0.4, 1) * seconds):
+                break
+            kills += 1
+        else:
+            run_to_the_end(train, part)
+        equal += all(map(np.array_equal, expected, weights(part)))
+    return {"kills": kills, "equal to the bit": equal}

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 
+import keras_lab
 from examples import finetune
 
 
@@ -65,8 +66,11 @@ def test_it_goes_from_a_float_file_to_a_binary_tflite_file(
     assert result["file_bytes"] == (folder / "lab-1.tflite").stat().st_size
     again = keras.models.load_model(folder / "lab-1.keras")
     assert type(again.layers[3]).__name__ == "BinaryConv2D"
-    row = capsys.readouterr().out.splitlines()[-1]
-    assert row.startswith("| LAB | all | 3 | yes | 1 epochs | 1 |")
+    row, _, origin = capsys.readouterr().out.splitlines()[-3:]
+    assert row.startswith("| LAB | all | 3 | yes | 1 epoch | 1 |")
+    assert f"keras_lab {keras_lab.__version__}, keras {keras.__version__}," in (
+        origin
+    )
     assert f"{100 * accuracy['fine-tuned']:.2f}" in row
 
     run(folder, "--epochs 3 --progressive 1")
@@ -137,4 +141,6 @@ def test_mistakes_are_named(options, message, capsys):
 def test_the_page_holds_the_table_of_the_files():
     folder = finetune.Path(finetune.__file__).parents[1] / "results/finetune"
     page = (folder / "README.md").read_text()
-    assert finetune.table(finetune.read(folder)) in page
+    results = finetune.read(folder)
+    assert finetune.table(results) in page
+    assert finetune.origin(results) in page

@@ -8,6 +8,7 @@ import pytest
 
 import keras_lab
 from keras_lab.binary_weight import weights_of
+from tests.keras_lab.engine import compiled
 from tests.keras_lab.networks import data, network, train
 
 K = keras_lab
@@ -17,19 +18,6 @@ LAYERS = {
     "separable": (lambda **o: K.BinarySeparableConv2D(2, 3, **o), (8, 6, 6, 3)),
     "lstm": (lambda **o: K.BinaryLSTM(2, **o), (8, 4, 3)),
 }
-
-
-def compiled(function):
-    name = keras.config.backend()
-    if name == "tensorflow":
-        import tensorflow as tf
-
-        return tf.function(function, jit_compile=True)
-    if name == "jax":
-        import jax
-
-        return jax.jit(lambda x: function(x))
-    return function
 
 
 def check_alphas(model):

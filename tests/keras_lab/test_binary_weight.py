@@ -165,7 +165,7 @@ def test_values_of_the_same_quantizer_come_back_to_the_bit(quantizer, tmp_path):
     old, new = trained(dense_model, quantizer), dense_model(quantizer)
     old.save_weights(tmp_path / "model.weights.h5")
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         new.load_weights(tmp_path / "model.weights.h5")
     check_same(old, new)
 

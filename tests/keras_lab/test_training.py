@@ -3,10 +3,11 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
+from keras import ops
 
 import keras_lab
 from keras_lab.binary_weight import weights_of
+from tests.keras_lab.engine import needs_tensorflow
 from tests.keras_lab.networks import (
     check_alpha_is_true,
     check_same,
@@ -58,7 +59,7 @@ def test_a_step_skipped_by_loss_scaling_leaves_alpha():
     before = model.get_weights()
     variables = model.trainable_variables
     model.optimizer.apply(
-        [tf.fill(v.shape, np.inf) for v in variables], variables
+        [ops.full(v.shape, np.inf) for v in variables], variables
     )
     for old, new in zip(before, model.get_weights()):
         np.testing.assert_array_equal(old, new)
@@ -108,7 +109,10 @@ def test_a_subclassed_model_built_by_fit_starts_at_the_mean():
     )
 
 
+@needs_tensorflow
 def test_a_model_built_in_a_traced_loop_trains():
+    import tensorflow as tf
+
     model = keras.Sequential([keras_lab.BinaryDense(4)])
     optimizer = keras_lab.LABAdam(0.01)
     x, y = data()
@@ -127,7 +131,10 @@ def test_a_model_built_in_a_traced_loop_trains():
     check_alpha_is_true(model, optimizer)
 
 
+@needs_tensorflow
 def test_a_loop_over_bare_tensorflow_variables_keeps_alpha_true():
+    import tensorflow as tf
+
     model, optimizer = network(), keras_lab.LABAdam(0.5)
     x, y = data()
     for _ in range(5):
@@ -151,7 +158,7 @@ def test_a_weight_without_a_gradient_keeps_its_alpha():
     optimizer = keras_lab.LABAdam(0.01)
     optimizer.build(variables)
     with pytest.warns(UserWarning, match="Gradients do not exist"):
-        optimizer.apply([None, tf.ones(last.kernel.shape)], variables)
+        optimizer.apply([None, ops.ones(last.kernel.shape)], variables)
     assert float(first.alpha) == np.float32(0.123)
 
 

@@ -1,7 +1,7 @@
 """The versions of operators that read integer weights.
 
 A runtime refuses an operator of a higher version than it knows. So the version
-must be high enough that no runtime computes something else in silence, and no
+must be high enough that no runtime silently computes something else, and no
 higher, so that older runtimes take the file too.
 """
 

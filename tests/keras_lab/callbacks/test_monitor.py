@@ -7,7 +7,6 @@ import warnings
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import keras_lab
 from keras_lab.analysis.history import CSV_COLUMNS, read_history
@@ -15,6 +14,7 @@ from keras_lab.analysis.measurements import QUANTITIES
 from keras_lab.callbacks import BinaryMonitor
 from tests.keras_lab.callbacks.support import data, network
 from tests.keras_lab.convert.support import assert_same
+from tests.keras_lab.engine import needs_tensorflow
 
 
 def fit(model, *callbacks, epochs=1, first=0, batch_size=32):
@@ -126,7 +126,10 @@ def test_every_n_steps_the_epochs_end_is_measured_too(tmp_path):
     assert read_history(path) == monitor.history
 
 
+@needs_tensorflow
 def test_tensorboard_gets_scalars_and_histograms(tmp_path):
+    import tensorflow as tf
+
     monitor, model = BinaryMonitor(log_dir=tmp_path), network()
     fit(model, monitor)
     (file,) = tmp_path.iterdir()

@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import layers
 
 import keras_lab
@@ -41,6 +40,7 @@ def test_each_stage_is_measured_and_the_trained_model_stays(
     before = trained.get_weights()
     train = (x, y)
     if logits:
+        tf = pytest.importorskip("tensorflow")
         train = tf.data.Dataset.from_tensor_slices((x, y)).batch(100)
     model, history = keras_lab.fine_tune(
         trained, train, validation_data=(x, y), epochs=5, verbose=2

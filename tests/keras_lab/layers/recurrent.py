@@ -3,9 +3,10 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
+from keras import ops
 
 import keras_lab
+from tests.keras_lab.engine import compiled, gradients_of
 
 KINDS = ["LSTM", "GRU", "SimpleRNN"]
 GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
@@ -15,7 +16,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 
 def random(*shape, seed=0):
     values = np.random.default_rng(seed).normal(size=shape)
-    return tf.constant(values, "float32")
+    return ops.convert_to_tensor(values.astype("float32"))
 
 
 def binary(kind, **options):
@@ -43,19 +44,22 @@ def copy_forward_weights(cell, plain):
 
 def outputs_and_gradients(layer, weights, x, jit_compile=None, **call):
     """Everything that comes out of a layer, and what flows back into it."""
-    states = call.get("initial_state") or []
+    states = call.pop("initial_state", [])
 
-    def run():
-        with tf.GradientTape() as tape:
-            tape.watch([x, *states])
-            outputs = keras.tree.flatten(layer(x, **call))
-            loss = sum(tf.reduce_sum(o * tf.cos(o)) for o in outputs)
-        variables = [weight.value for weight in weights]
-        return outputs, tape.gradient(loss, [x, *states, *variables])
+    def outputs(x, *states):
+        options = {"initial_state": list(states)} if states else {}
+        return keras.tree.flatten(layer(x, **options, **call))
 
-    if jit_compile is not None:
-        run = tf.function(run, jit_compile=jit_compile)
-    return [np.asarray(t) for t in keras.tree.flatten(run())]
+    def loss(*inputs):
+        return sum(ops.sum(o * ops.cos(o)) for o in outputs(*inputs))
+
+    run = compiled(outputs, jit_compile) if jit_compile else outputs
+    of_loss = gradients_of(
+        compiled(loss, jit_compile) if jit_compile else loss,
+        [x, *states],
+        weights,
+    )
+    return [np.asarray(t) for t in [*run(x, *states), *of_loss]]
 
 
 def trained(cell):

@@ -3,10 +3,11 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
+from keras import ops
 
 import keras_lab
 from keras_lab.binary_weight import BinaryWeight
+from tests.keras_lab.engine import compiled, gradients_of, needs_tensorflow
 from tests.keras_lab.layers.recurrent import (
     BATCH,
     FEATURES,
@@ -51,7 +52,7 @@ def cells_in(layer):
     ]
 
 
-def gradients_of(layer, cells, x):
+def gradients_of_cells(layer, cells, x):
     weights = [weight for cell in cells for weight in trained(cell)]
     return outputs_and_gradients(layer, weights, x, training=True)
 
@@ -113,8 +114,8 @@ def check_equals_keras(layer, plain, shape):
         else:
             cell.set_weights(plain_cell.get_weights())
     x = random(*shape)
-    ours = gradients_of(layer, cells, x)
-    keras_ = gradients_of(plain, plain_cells, x)
+    ours = gradients_of_cells(layer, cells, x)
+    keras_ = gradients_of_cells(plain, plain_cells, x)
     for a, b in zip(ours, keras_, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
@@ -150,7 +151,10 @@ def test_the_same_cell_twice_in_a_stack_is_used_twice(kind):
     np.testing.assert_allclose(a, b, atol=1e-6)
 
 
+@needs_tensorflow
 def test_a_second_derivative_in_training_is_an_error():
+    import tensorflow as tf
+
     layer, plain = pair("SimpleRNN", "lab", unroll=True)
     x = random(BATCH, TIME, FEATURES)
 
@@ -182,10 +186,11 @@ def test_a_users_own_step_keeps_its_gradient():
     plain.build(x.shape)
     plain.set_weights(doubled.get_weights())
     for layer, factor in ((doubled, 1), (plain, 2)):
-        kernel = layer.cell.recurrent_kernel.value
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(tf.cos(factor * layer(x, training=True)))
-        gradients.append(tape.gradient(loss, kernel))
+        gradients += gradients_of(
+            lambda: ops.sum(ops.cos(factor * layer(x, training=True))),
+            [],
+            [layer.cell.recurrent_kernel],
+        )
     np.testing.assert_allclose(*gradients, atol=1e-6)
 
 
@@ -223,11 +228,7 @@ def test_the_binary_weight_is_formed_once_per_forward_pass(
     else:
         layer = binary(kind, unroll=how == "unroll")
     layer.build((BATCH, steps, FEATURES))
-    run = (
-        layer
-        if how == "eager"
-        else tf.function(layer, jit_compile=how == "jit")
-    )
+    run = layer if how == "eager" else compiled(layer, how == "jit")
     run(random(BATCH, steps, FEATURES))
     assert sorted(count_of_binarizations) == ["kernel", "recurrent_kernel"]
 
@@ -239,6 +240,7 @@ def matrix_products(nodes):
     return [tuple(d.size for d in shape) for shape in shapes]
 
 
+@needs_tensorflow
 @pytest.mark.parametrize("kind", ["LSTM", "SimpleRNN"])
 @pytest.mark.parametrize("in_rnn", [True, False])
 def test_only_the_recurrent_product_is_left_in_the_loop(kind, in_rnn):
@@ -249,6 +251,8 @@ def test_only_the_recurrent_product_is_left_in_the_loop(kind, in_rnn):
         layer = binary(kind, return_sequences=True)
     x = random(BATCH, TIME, FEATURES)
     layer.build(x.shape)
+    import tensorflow as tf
+
     concrete = tf.function(layer).get_concrete_function(x)
     graph = concrete.graph.as_graph_def(add_shapes=True)
     (loop,) = [n for n in graph.node if n.op in ("While", "StatelessWhile")]

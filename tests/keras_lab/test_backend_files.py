@@ -1,0 +1,122 @@
+"""A file that was saved on one backend is read on the others."""
+
+import importlib.util
+import json
+import os
+
+import keras
+import numpy as np
+import pytest
+
+import keras_lab
+from keras_lab.binary_weight import weights_of
+from tests.keras_lab.interpreter import run
+
+OTHERS = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(
+            importlib.util.find_spec(name) is None,
+            reason=f"{name} is not installed beside {keras.config.backend()}",
+        ),
+    )
+    for name in ("tensorflow", "jax", "torch")
+    if name != keras.config.backend()
+]
+SAMPLES = np.random.default_rng(1).normal(size=(8, 6, 5, 2)).astype("float32")
+
+
+def trained():
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [
+            keras.Input((6, 5, 2)),
+            keras_lab.BinaryConv2D(4, 3, kernel_quantizer="lab"),
+            keras.layers.BatchNormalization(),
+            keras.layers.Reshape((4, 12)),
+            keras_lab.BinaryLSTM(5),
+            keras_lab.BinaryDense(3, kernel_quantizer="bwn"),
+        ]
+    )
+    # The file keeps it. On torch `True` means torch.compile, which is slow.
+    model.compile(keras_lab.LABAdam(0.01), "mse", jit_compile=False)
+    model.fit(SAMPLES, np.ones((8, 3)), epochs=3, verbose=0)
+    return model
+
+
+def describe(model):
+    """What must be the same on every backend."""
+    weights = keras_lab.binary_weights(model).values()
+    return {
+        "alpha": [w.alpha.numpy().tolist() for w in weights],
+        "latent": [w.latent.numpy().tolist() for w in weights],
+        "curvature": [
+            keras.ops.convert_to_numpy(
+                model.optimizer.curvature(w.latent)
+            ).tolist()
+            for w in weights
+        ],
+        "predictions": model.predict(SAMPLES, verbose=0).tolist(),
+    }
+
+
+def save(path):
+    """Writes a trained model and what it holds."""
+    model = trained()
+    model.save(f"{path}.keras")
+    with open(f"{path}.json", "w") as file:
+        json.dump(describe(model), file)
+
+
+def check(path):
+    """Reads a model and compares it. Then it goes on training."""
+    model = keras.models.load_model(f"{path}.keras")
+    with open(f"{path}.json") as file:
+        expected = json.load(file)
+    for name, values in describe(model).items():
+        # Stored numbers are the same to the bit; others are rounded.
+        stored = name in ("alpha", "latent")
+        for a, b in zip(values, expected[name], strict=True):
+            np.testing.assert_allclose(
+                a, b, rtol=0 if stored else 1e-5, atol=0 if stored else 1e-6
+            )
+    model.fit(SAMPLES, np.ones((8, 3)), verbose=0)
+    for weight in weights_of(model.variables):
+        weight.check_alpha()
+
+
+def on(backend, call, path):
+    module = "from tests.keras_lab.test_backend_files import check, save"
+    run(f"{module}\n{call}({str(path)!r})", KERAS_BACKEND=backend)
+
+
+def test_a_saved_model_is_the_same_when_it_is_loaded(tmp_path):
+    save(tmp_path / "model")
+    check(tmp_path / "model")
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_file_of_one_backend_is_read_on_another(other, tmp_path):
+    save(tmp_path / "ours")
+    on(other, "check", tmp_path / "ours")
+    on(other, "save", tmp_path / "theirs")
+    check(tmp_path / "theirs")
+
+
+def test_nothing_imports_tensorflow_on_another_backend(tmp_path):
+    if keras.config.backend() == "tensorflow":
+        pytest.skip("this is the TensorFlow backend")
+    printed = run(
+        f"""
+        import sys
+        from tests.keras_lab.test_backend_files import save
+        from keras_lab.cli import main
+        save({str(tmp_path / "model")!r})
+        print("|")
+        main(["inspect", {str(tmp_path / "model.keras")!r}])
+        print("|", [m for m in sys.modules if m.startswith("tensorflow")])
+        """,
+        KERAS_BACKEND=os.environ["KERAS_BACKEND"],
+    )
+    words = " ".join(printed)
+    assert "conv2d" in words and words.endswith("| []")
