@@ -7,7 +7,7 @@ from keras import ops
 
 import keras_lab
 from keras_lab.binary_weight import weights_of
-from tests.keras_lab.engine import can_compile, needs_tensorflow
+from tests.keras_lab.engine import NAME, can_compile, needs_tensorflow
 from tests.keras_lab.networks import (
     check_alpha_is_true,
     check_same,
@@ -22,7 +22,7 @@ from tests.keras_lab.networks import (
     [
         *({"jit_compile": jit} for jit in can_compile),
         {"run_eagerly": True},
-        {"steps_per_execution": 4},
+        *([{"steps_per_execution": 4}] if NAME != "torch" else []),
     ],
     ids=str,
 )
