@@ -125,6 +125,7 @@ def test_wrong_arguments_are_named_before_any_work(
     ("module", "extra", "arguments"),
     [
         ("sklearn", "demo", ["demo"]),
+        ("tensorflow", "export", ["export", "model.keras", "a.tflite"]),
         ("matplotlib", "plots", ["inspect", "model.keras", "--plot", "a.png"]),
     ],
 )
