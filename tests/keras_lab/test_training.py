@@ -50,6 +50,9 @@ def test_mixed_precision_trains_with_and_without_loss_scaling(policy):
     check_alpha_is_true(model, optimizer)
 
 
+@pytest.mark.skipif(
+    NAME == "jax", reason="Keras' LossScaleOptimizer.apply needs `fit` on JAX"
+)
 def test_a_step_skipped_by_loss_scaling_leaves_alpha():
     model, inner = network(), keras_lab.LABAdam(0.01)
     model.compile(keras.optimizers.LossScaleOptimizer(inner), "squared_hinge")
