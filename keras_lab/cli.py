@@ -27,6 +27,10 @@ FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 EXPORTED_SUFFIXES = (".tflite", ".tflz")
 
 
+# What the exporter imports, whatever the backend of Keras is.
+EXPORT_MODULES = ("tensorflow", "ai_edge_litert", "flatbuffers")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -40,7 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_demo(commands)
     _add_inspect(commands)
-    _add_export(commands, chosen=arguments[:1] == ["export"])
+    chosen = arguments[:1] == ["export"]
+    if chosen and not _installed("export", "export", *EXPORT_MODULES):
+        return 1
+    _add_export(commands, chosen)
     parsed = parser.parse_args(arguments)
     if not hasattr(parsed, "run"):
         parser.print_help(sys.stderr)

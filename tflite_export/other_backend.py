@@ -84,7 +84,16 @@ def main(folder: Path) -> None:
     from tflite_export import export_tflite
 
     try:
-        model = keras_lab.files.load_model(folder / MODEL)
+        try:
+            model = keras_lab.files.load_model(folder / MODEL)
+        except ValueError as error:
+            reason = str(error).replace(str(folder / MODEL), MODEL)
+            raise ValueError(
+                "The model is exported in another process, which knows only "
+                "the classes of Keras and keras_lab. If it has others, save "
+                "it, load it on the TensorFlow backend with `custom_objects`, "
+                f"and export it there. Received: {reason}"
+            ) from error
         arguments = pickle.loads((folder / ARGUMENTS).read_bytes())
         result = export_tflite(model, **arguments)
     except Exception as error:

@@ -39,7 +39,9 @@ def gradients_of(function, tensors, variables):
     # torch refuses variables that have no gradient, such as α.
     taken = [v for v in of if getattr(v.value, "requires_grad", True)]
     found = backend.gradients(
-        lambda: function(*map(ops.convert_to_tensor, inputs)), taken
+        # A tensor: a custom gradient of TensorFlow refuses a variable.
+        lambda: function(*(1.0 * variable for variable in inputs)),
+        taken,
     )
     found = dict(zip(map(id, taken), found))
     return [

@@ -8,6 +8,7 @@ import keras_lab
 from keras_lab._backend import backend
 from keras_lab.binary_weight import weights_of
 from tests.keras_lab import oracle
+from tests.keras_lab.engine import NAME
 
 STEPS = 50
 # A power of two, so that Keras keeps it exactly in its float32 variable.
@@ -102,6 +103,8 @@ def run(network, dtype, learning_rate, model, train, rng):
     product = keras.ops.matmul(one, one)
     if keras.backend.standardize_dtype(product.dtype) != dtype:
         pytest.skip("Keras multiplies float64 in float32 on this backend")
+    if (network, dtype, NAME) == ("lstm", "float64", "jax"):
+        pytest.skip("Keras' recurrent layers of float64 use float32 on JAX")
     model, layers = NETWORKS[network](dtype, model)
     optimizer = keras_lab.LABAdam(learning_rate)
     model.compile(optimizer, keras.losses.SquaredHinge(dtype=dtype))

@@ -126,6 +126,7 @@ def test_wrong_arguments_are_named_before_any_work(
     ("module", "extra", "arguments"),
     [
         ("sklearn", "demo", ["demo"]),
+        ("ai_edge_litert", "export", ["export", "model.keras", "a.tflite"]),
         ("matplotlib", "plots", ["inspect", "model.keras", "--plot", "a.png"]),
     ],
 )

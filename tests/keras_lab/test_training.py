@@ -7,7 +7,7 @@ from keras import ops
 
 import keras_lab
 from keras_lab.binary_weight import weights_of
-from tests.keras_lab.engine import needs_tensorflow
+from tests.keras_lab.engine import NAME, can_compile, needs_tensorflow
 from tests.keras_lab.networks import (
     check_alpha_is_true,
     check_same,
@@ -20,10 +20,9 @@ from tests.keras_lab.networks import (
 @pytest.mark.parametrize(
     "options",
     [
-        {"jit_compile": True},
-        {"jit_compile": False},
+        *({"jit_compile": jit} for jit in can_compile),
         {"run_eagerly": True},
-        {"steps_per_execution": 4},
+        *([{"steps_per_execution": 4}] if NAME != "torch" else []),
     ],
     ids=str,
 )
@@ -51,6 +50,9 @@ def test_mixed_precision_trains_with_and_without_loss_scaling(policy):
     check_alpha_is_true(model, optimizer)
 
 
+@pytest.mark.skipif(
+    NAME == "jax", reason="Keras' LossScaleOptimizer.apply needs `fit` on JAX"
+)
 def test_a_step_skipped_by_loss_scaling_leaves_alpha():
     model, inner = network(), keras_lab.LABAdam(0.01)
     model.compile(keras.optimizers.LossScaleOptimizer(inner), "squared_hinge")

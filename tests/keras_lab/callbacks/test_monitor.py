@@ -14,7 +14,7 @@ from keras_lab.analysis.measurements import QUANTITIES
 from keras_lab.callbacks import BinaryMonitor
 from tests.keras_lab.callbacks.support import data, network
 from tests.keras_lab.convert.support import assert_same
-from tests.keras_lab.engine import needs_tensorflow
+from tests.keras_lab.engine import NAME, needs_tensorflow
 
 
 def fit(model, *callbacks, epochs=1, first=0, batch_size=32):
@@ -152,15 +152,17 @@ def test_tensorboard_gets_scalars_and_histograms(tmp_path):
 
 def test_a_model_that_its_first_step_builds_is_monitored():
     model = keras.Sequential([keras_lab.BinaryDense(10, name="dense_1")])
-    model.compile(keras_lab.LABAdam(0.01), "squared_hinge", run_eagerly=True)
+    model.compile(keras_lab.LABAdam(0.05), "squared_hinge", run_eagerly=True)
     monitor = BinaryMonitor(log_quantities="all")
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         logs = fit(model, monitor, epochs=2)
     assert logs["dense_1/alpha"][1] == model.layers[-1].alpha.numpy()
     first, second = column(monitor.history, "flips")
-    assert first is None and second > 0
-    assert np.isnan(logs["dense_1/flips"][0])
+    assert second > 0
+    # On JAX and torch, Keras builds the model before the first step.
+    assert (first is None) == (NAME == "tensorflow")
+    assert np.isnan(logs["dense_1/flips"][0]) == (first is None)
 
 
 def test_a_folder_that_disappears_does_not_end_the_training(tmp_path):

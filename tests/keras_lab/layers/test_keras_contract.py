@@ -7,7 +7,7 @@ from keras import layers
 
 import keras_lab
 from keras_lab._backend import backend
-from tests.keras_lab.engine import dtype_of
+from tests.keras_lab.engine import NAME, dtype_of
 
 WORDS = np.array([[1, 2, 0], [3, 1, 1]], "int32")
 # name: (class, arguments, shape of the inputs)
@@ -55,6 +55,8 @@ def inputs_of(name, shape, seed=0):
 def test_every_dtype_policy_gives_the_dtypes_of_keras(name, policy):
     if policy == "bfloat16" and name in ("LSTM", "GRU", "SimpleRNN"):
         pytest.skip("TensorFlow has no orthogonal matrices of bfloat16.")
+    if (name, policy, NAME) == ("SimpleRNN", "float64", "jax"):
+        pytest.skip("Keras' own SimpleRNN of float64 fails on JAX")
     (layer, shape), (plain, _) = (
         make(name, kind, dtype=policy) for kind in ("Binary", "")
     )
