@@ -10,6 +10,7 @@ after an interrupt the same command continues.
 
 import argparse
 import multiprocessing
+import os
 import sys
 from pathlib import Path
 
@@ -21,6 +22,9 @@ PARTS = (
     *("peers_train_step", "peers_accuracy", "peers_files", "growth"),
     *("train_step", "recurrent_step", "inference", "monitor"),
 )
+BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
+# Parts that run only if you name them, with the names of their files.
+ON_REQUEST = {"backend_step": f"train_step_{BACKEND}"}
 
 
 def parse(argv):
@@ -34,8 +38,9 @@ def parse(argv):
     add("--report", action="store_true", help="run nothing, write the tables")
     add("--results", type=Path, metavar="DIR", help="the folder of results")
     arguments = parser.parse_args(argv)
-    if unknown := {*arguments.parts} - {*PARTS}:
-        parser.error(f"the parts are {', '.join(PARTS)}. Received: {unknown}")
+    known = [*PARTS, *ON_REQUEST]
+    if unknown := {*arguments.parts} - {*known}:
+        parser.error(f"the parts are {', '.join(known)}. Received: {unknown}")
     if arguments.quick and arguments.results is None:
         parser.error("--quick needs --results: its numbers mean nothing.")
     arguments.results = (arguments.results or harness.RESULTS).resolve()
@@ -48,7 +53,7 @@ def run_part(name, arguments) -> bool:
     A part that runs again writes to another file, which replaces the old one at
     the end.
     """
-    path = output = arguments.results / f"{name}.json"
+    path = output = arguments.results / f"{ON_REQUEST.get(name, name)}.json"
     if arguments.again:
         output = path.with_suffix(".again.json")
     elif path.exists() and harness.read_result(path).get("finished", True):
