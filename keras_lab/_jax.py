@@ -78,7 +78,8 @@ def sum_of(function, tensors, keep, blocks):
 
     `blocks` is for the other backends.
     """
-    # Without the barrier XLA computes the update again for each sum.
+    # XLA takes twice as long for update and sums without the barrier, and
+    # four times as long with the sums in blocks (2048 × 2048, on a CPU).
     total = function(*jax.lax.optimization_barrier(tensors))
     axes = [axis for axis in range(total.ndim) if axis not in keep]
     # First along the longest axis: one long sum in float32 is not exact enough.
