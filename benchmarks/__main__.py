@@ -10,6 +10,7 @@ after an interrupt the same command continues.
 
 import argparse
 import multiprocessing
+import os
 import sys
 from pathlib import Path
 
@@ -22,6 +23,9 @@ PARTS = (
     *("train_step", "recurrent_step", "inference", "monitor"),
     *("containers", "deep_int8", "open_batch", "low_bits"),
 )
+BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
+# Parts that run only if you name them, with the names of their files.
+ON_REQUEST = {"backend_step": f"train_step_{BACKEND}"}
 
 
 def parse(argv):
@@ -35,8 +39,9 @@ def parse(argv):
     add("--report", action="store_true", help="run nothing, write the tables")
     add("--results", type=Path, metavar="DIR", help="the folder of results")
     arguments = parser.parse_args(argv)
-    if unknown := {*arguments.parts} - {*PARTS}:
-        parser.error(f"the parts are {', '.join(PARTS)}. Received: {unknown}")
+    known = [*PARTS, *ON_REQUEST]
+    if unknown := {*arguments.parts} - {*known}:
+        parser.error(f"the parts are {', '.join(known)}. Received: {unknown}")
     if arguments.quick and arguments.results is None:
         parser.error("--quick needs --results: its numbers mean nothing.")
     arguments.results = (arguments.results or harness.RESULTS).resolve()
@@ -49,7 +54,7 @@ def run_part(name, arguments) -> bool:
     A part that runs again writes to another file, which replaces the old one at
     the end.
     """
-    path = output = arguments.results / f"{name}.json"
+    path = output = arguments.results / f"{ON_REQUEST.get(name, name)}.json"
     if arguments.again:
         output = path.with_suffix(".again.json")
     elif path.exists() and harness.read_result(path).get("finished", True):

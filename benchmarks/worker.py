@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (
     *("keras_lab", "keras", "tensorflow", "numpy", "ai-edge-litert"),
     *("ai-edge-quantizer", "larq", "larq-compute-engine", "tf_keras"),
-    "tensorflow-model-optimization",
+    *("tensorflow-model-optimization", "jax", "torch"),
 )
 
 

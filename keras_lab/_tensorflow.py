@@ -8,6 +8,8 @@ import tensorflow as tf
 from keras import ops
 from tensorflow.python.ops import control_flow_util
 
+from keras_lab._blocks import sum_of
+
 __all__ = [
     "DEFERS_GRADIENTS",
     "SCALE_IS_TRAINABLE",
@@ -21,6 +23,7 @@ __all__ = [
     "is_concrete",
     "keep_memory",
     "sqrt",
+    "sum_of",
     "sync",
 ]
 

@@ -7,6 +7,8 @@ import keras
 import torch
 from keras import ops
 
+from keras_lab._blocks import sum_of
+
 __all__ = [
     "DEFERS_GRADIENTS",
     "SCALE_IS_TRAINABLE",
@@ -20,6 +22,7 @@ __all__ = [
     "is_concrete",
     "keep_memory",
     "sqrt",
+    "sum_of",
     "sync",
 ]
 

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from keras_lab._backend import backend
+
 __all__ = [
     "Elementwise",
     "align_scale",
@@ -119,21 +121,6 @@ def sum_dtype(dtype):
 
 
 def _sum(function, tensors, keep, blocks=16):
-    """Σ function(*tensors) over all axes but `keep`.
-
-    Adds up blocks of the first axis, then sums the entries of that total. XLA
-    on a CPU would store function(*tensors) and then reduce it slowly; block by
-    block it is one pass over the arguments, several times faster.
-    """
+    """Σ function(*tensors) over all axes but `keep`."""
     tensors = [ops.convert_to_tensor(x) for x in tensors]
-    if not keep:
-        tensors = [ops.reshape(x, (-1,)) for x in tensors]
-    rank, length = len(tensors[0].shape), tensors[0].shape[0]
-    if 0 in keep:
-        blocks = 1
-    blocks = math.gcd(length, blocks)
-    size = length // blocks
-    total = function(*(x[:size] for x in tensors))
-    for start in range(size, length, size):
-        total = total + function(*(x[start : start + size] for x in tensors))
-    return ops.sum(total, axis=[a for a in range(rank) if a not in keep])
+    return backend.sum_of(function, tensors, keep, blocks)
