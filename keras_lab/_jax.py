@@ -16,6 +16,7 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
+    "sign",
     "sqrt",
     "sum_of",
     "sync",
@@ -31,6 +32,8 @@ DEFERS_GRADIENTS = False
 init_scope = jax.ensure_compile_time_eval
 # Those of keras.ops may round float64 to float32.
 sqrt, expm1 = jax.numpy.sqrt, jax.numpy.expm1
+# On torch it makes zero of a NaN.
+sign = ops.sign
 
 
 def adam_update(variable, m, v, gradient, rate, betas, epsilon):

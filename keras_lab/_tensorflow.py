@@ -22,6 +22,7 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
+    "sign",
     "sqrt",
     "sum_of",
     "sync",
@@ -35,6 +36,8 @@ DEFERS_GRADIENTS = True
 init_scope = tf.init_scope
 # Those of keras.ops may round float64 to float32.
 sqrt, expm1 = tf.sqrt, tf.math.expm1
+# On torch it makes zero of a NaN.
+sign = ops.sign
 
 
 def adam_update(variable, m, v, gradient, rate, betas, epsilon):

@@ -21,6 +21,7 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
+    "sign",
     "sqrt",
     "sum_of",
     "sync",
@@ -114,3 +115,9 @@ class TrainStep:
             )
         logs = self.compute_metrics(x, y, y_pred, sample_weight)
         return {**logs, **self.alpha_logs()}
+
+
+def sign(x):
+    """As `keras.ops.sign`, but the sign of a NaN is a NaN."""
+    x = ops.convert_to_tensor(x)
+    return torch.where(torch.isnan(x), x, torch.sign(x))

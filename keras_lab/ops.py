@@ -31,10 +31,7 @@ __all__ = [
 
 def sign(x):
     """+1 if x ≥ 0 and −1 otherwise, so sign(0) = +1; a NaN stays a NaN."""
-    one = ops.ones_like(x)
-    # Not ops.sign, which makes zero of a NaN on some backends.
-    negative_or_nan = ops.where(ops.less(x, 0), -one, x)
-    return ops.where(ops.greater_equal(x, 0), one, negative_or_nan)
+    return ops.where(ops.equal(x, 0), ops.ones_like(x), backend.sign(x))
 
 
 class Elementwise(NamedTuple):

@@ -21,6 +21,7 @@ def end_epochs(callback, model, values, name="val_loss"):
         for layer in ("dense_1", "dense_2"):
             kernel = model.get_layer(layer).kernel
             kernel.assign(rng.normal(size=kernel.shape))
+        keras_lab.refresh(model)
         kernels.append(kernel.numpy())
         callback.on_epoch_end(epoch, {name: value})
     return kernels
