@@ -55,7 +55,7 @@ def test_the_seven_networks_of_the_paper_learn(rng, kernel, inputs):
     y = np.where(label[:, None] == np.arange(4), 1.0, -1.0)
     model.compile(keras_lab.LABAdam(0.01), "squared_hinge", jit_compile=False)
     model.fit(x, y, epochs=30, batch_size=64, verbose=0)
-    accuracy = np.mean(np.argmax(model(x), axis=1) == label)
+    accuracy = np.mean(np.argmax(model.predict(x, verbose=0), axis=1) == label)
     assert accuracy > 0.8
 
 
