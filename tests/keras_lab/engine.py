@@ -27,7 +27,7 @@ def compiled(function, jit_compile=True):
     return function
 
 
-def gradients_of(function, tensors, variables):
+def gradients_of(function, tensors, variables, jit_compile=False):
     """The gradients of the scalar function(*tensors).
 
     Returns:
@@ -38,11 +38,20 @@ def gradients_of(function, tensors, variables):
     of = [*inputs, *variables]
     # torch refuses variables that have no gradient, such as α.
     taken = [v for v in of if getattr(v.value, "requires_grad", True)]
-    found = backend.gradients(
-        # A tensor: a custom gradient of TensorFlow refuses a variable.
-        lambda: function(*(1.0 * variable for variable in inputs)),
-        taken,
-    )
+    if jit_compile and NAME != "tensorflow":
+        function = compiled(function)
+
+    def take():
+        return backend.gradients(
+            # A tensor: a custom gradient of TensorFlow refuses a variable.
+            lambda: function(*(1.0 * variable for variable in inputs)),
+            taken,
+        )
+
+    if jit_compile and NAME == "tensorflow":
+        # With its gradient: no loop may cross the boundary of XLA.
+        take = compiled(take)
+    found = take()
     found = dict(zip(map(id, taken), found))
     return [
         ops.zeros(v.shape) if found.get(id(v)) is None else found[id(v)]

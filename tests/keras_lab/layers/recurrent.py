@@ -54,11 +54,7 @@ def outputs_and_gradients(layer, weights, x, jit_compile=None, **call):
         return sum(ops.sum(o * ops.cos(o)) for o in outputs(*inputs))
 
     run = compiled(outputs, jit_compile) if jit_compile else outputs
-    of_loss = gradients_of(
-        compiled(loss, jit_compile) if jit_compile else loss,
-        [x, *states],
-        weights,
-    )
+    of_loss = gradients_of(loss, [x, *states], weights, jit_compile)
     return [np.asarray(t) for t in [*run(x, *states), *of_loss]]
 
 
