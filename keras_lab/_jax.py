@@ -32,7 +32,7 @@ DEFERS_GRADIENTS = False
 init_scope = jax.ensure_compile_time_eval
 # Those of keras.ops may round float64 to float32.
 sqrt, expm1 = jax.numpy.sqrt, jax.numpy.expm1
-# On torch it makes zero of a NaN.
+# On torch that of keras.ops makes zero of a NaN.
 sign = ops.sign
 
 

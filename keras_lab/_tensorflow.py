@@ -36,7 +36,7 @@ DEFERS_GRADIENTS = True
 init_scope = tf.init_scope
 # Those of keras.ops may round float64 to float32.
 sqrt, expm1 = tf.sqrt, tf.math.expm1
-# On torch it makes zero of a NaN.
+# On torch that of keras.ops makes zero of a NaN.
 sign = ops.sign
 
 

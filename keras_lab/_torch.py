@@ -37,6 +37,12 @@ init_scope = contextlib.nullcontext
 sqrt, expm1 = torch.sqrt, torch.expm1
 
 
+def sign(x):
+    """As `keras.ops.sign`, but the sign of a NaN is a NaN."""
+    x = ops.convert_to_tensor(x)
+    return torch.where(torch.isnan(x), x, torch.sign(x))
+
+
 @torch.no_grad()
 def adam_update(variable, m, v, gradient, rate, betas, epsilon):
     """Takes one step of Adam in place.
@@ -115,9 +121,3 @@ class TrainStep:
             )
         logs = self.compute_metrics(x, y, y_pred, sample_weight)
         return {**logs, **self.alpha_logs()}
-
-
-def sign(x):
-    """As `keras.ops.sign`, but the sign of a NaN is a NaN."""
-    x = ops.convert_to_tensor(x)
-    return torch.where(torch.isnan(x), x, torch.sign(x))

@@ -30,7 +30,7 @@ from keras_lab.ops import (
     bwn_scale,
     sum_dtype,
 )
-from keras_lab.scale import Scale
+from keras_lab.scale_variable import Scale
 
 __all__ = [
     "BinaryWeight",

@@ -16,7 +16,7 @@ from keras_lab.binary_weight import (
     weights_of,
 )
 from keras_lab.ops import Elementwise, sum_dtype
-from keras_lab.scale import Scale
+from keras_lab.scale_variable import Scale
 
 __all__ = ["LABAdam", "refresh"]
 

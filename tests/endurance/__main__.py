@@ -9,13 +9,13 @@ import argparse
 import importlib
 import json
 import os
-import platform
 import time
-from importlib import metadata
 from pathlib import Path
 
+from examples.environment import environment, write_json
+
+RESULTS = Path(__file__).parents[2] / "results" / "endurance"
 NAMES = ("killed_writes", "killed_training", "threads", "soak")
-PACKAGES = ("keras", "numpy", "tensorflow", "ai-edge-litert")
 
 
 def main():
@@ -23,22 +23,19 @@ def main():
         prog="python -m tests.endurance", description=__doc__.split("\n")[0]
     )
     parser.add_argument("names", nargs="*", metavar="name", default=NAMES)
-    parser.add_argument("--folder", type=Path, default="results/endurance")
+    parser.add_argument("--folder", type=Path, default=RESULTS)
     args = parser.parse_args()
     if unknown := set(args.names) - set(NAMES):
         parser.error(f"unknown: {', '.join(unknown)}; choose from {NAMES}")
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    args.folder.mkdir(parents=True, exist_ok=True)
     for name in args.names:
         print(f"{name} ...", flush=True)
         begin = time.time()
         record = importlib.import_module(f"tests.endurance.{name}").run()
         record["seconds"] = round(time.time() - begin)
-        record["python"] = platform.python_version()
-        record["versions"] = {p: metadata.version(p) for p in PACKAGES}
-        text = json.dumps(record, indent=1)
-        (args.folder / f"{name}.json").write_text(text + "\n")
-        print(text, flush=True)
+        record["environment"] = environment()
+        write_json(args.folder / f"{name}.json", record)
+        print(json.dumps(record, indent=1), flush=True)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,12 @@ import collections
 import json
 import multiprocessing
 import os
-import platform
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from importlib import metadata
 from pathlib import Path
 
+from examples.environment import environment, write_json
 from tests.fuzz.targets import (
     MEMORY_EVERY,
     READERS,
@@ -28,7 +27,6 @@ from tests.fuzz.targets import (
     write_corpus,
 )
 
-PACKAGES = ("keras", "numpy", "tensorflow", "ai-edge-litert")
 PART = 25_000  # The files that one process reads.
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -55,14 +53,11 @@ def main():
         "memory_measured_every": MEMORY_EVERY,
         "minutes": round((time.time() - begin) / 60, 1),
         "processes": args.processes,
-        "python": platform.python_version(),
-        "versions": {name: metadata.version(name) for name in PACKAGES},
+        "environment": environment(),
     }
-    text = json.dumps(record, indent=1) + "\n"
-    print(text)
+    print(json.dumps(record, indent=1))
     if args.output:
-        args.output.parent.mkdir(parents=True, exist_ok=True)
-        args.output.write_text(text)
+        write_json(args.output, record)
     raise SystemExit(1 if problems else 0)
 
 

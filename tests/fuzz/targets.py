@@ -12,6 +12,7 @@ from pathlib import Path
 
 import tflite_export
 from tests.fuzz.damage import damaged, damaged_archive, damaged_container
+from tests.tflite_export.containers import LIMIT
 from tflite_export import ContainerError, InvalidModelError, NothingBinaryError
 
 SECONDS = 20  # A reader that takes longer hangs.
@@ -24,7 +25,6 @@ PATTERNS = {
     "tflz": "*.tflz",
     "keras": "*.keras",
 }
-LIMIT = 1 << 26  # What `expand` accepts as the expanded size.
 
 
 def load_keras(content):
