@@ -34,6 +34,8 @@ def apply(site: Site) -> None:
     tensor.buffer = site.model.add_buffer(data)
     is_int4 = site.storage == Storage.INT4
     scales = weight.scales if is_int4 else weight.fewest_scales
+    if not site.int8 and weight.is_uniform:
+        scales = weight.scales[:1]  # A DEQUANTIZE needs no more.
     tensor.quantization = quantization(scales, weight.axis)
     if not site.int8:
         _dequantize(site, weight)
