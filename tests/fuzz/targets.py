@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import gc
 import random
 import signal
 import tempfile
@@ -16,7 +15,7 @@ from tests.tflite_export.containers import LIMIT
 from tflite_export import ContainerError, InvalidModelError, NothingBinaryError
 
 SECONDS = 20  # A reader that takes longer hangs.
-MEMORY_EVERY = 20  # Measuring the memory makes a reader several times slower.
+MEMORY_EVERY = 10  # Measuring the memory makes a reader several times slower.
 TIMES, SPARE = 4, 1 << 22  # Memory: four times the file, and 4 MiB.
 FORMATS = ("float", "packed_float", "packed", "fast")
 PATTERNS = {
@@ -62,9 +61,11 @@ SHARES = {
 def write_corpus(folder: Path) -> None:
     """Writes the undamaged files into a folder."""
     import keras
+    import numpy as np
 
     import keras_lab
     from tests.tflite_export.support import exported
+    from tests.tflite_export.test_rewrite import foreign, random_signs, sparse
 
     for case in ("dense_folded", "network", "lstm"):
         for format in FORMATS:
@@ -73,6 +74,13 @@ def write_corpus(folder: Path) -> None:
             container = tflite_export.shrink(content)
             (folder / f"{case}-{format}.tflz").write_bytes(container)
         exported(case).model.save(folder / f"{case}.keras")
+    rng = np.random.default_rng(1)
+    kernels = random_signs(rng, 32, 16), sparse(rng, 16, 16).astype("f").T
+    for storage in ("float16", "sparsity"):
+        content = foreign(
+            lambda x: (x @ kernels[0]) @ kernels[1], 1, 32, storage=storage
+        )
+        (folder / f"{storage}-float.tflite").write_bytes(content)
     # Large enough for its data to count more than the objects around them.
     large = keras.Sequential([keras.Input((1024,)), keras_lab.BinaryDense(512)])
     for format in FORMATS:
@@ -150,7 +158,6 @@ def _limits(content, with_memory):
     signal.signal(signal.SIGALRM, stop)
     signal.alarm(SECONDS)
     if with_memory:
-        gc.collect()
         tracemalloc.start()
     try:
         with warnings.catch_warnings():
