@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-
 SAMPLES = 32_768
 
 
