@@ -10,17 +10,27 @@ __all__ = ["sum_of"]
 def sum_of(function, tensors, keep, blocks):
     """Σ function(*tensors) over all axes but `keep`.
 
-    Adds up blocks of the first axis, then sums the entries of that total.
-    TensorFlow's XLA on a CPU would store function(*tensors) and then reduce it
-    slowly; block by block it is one pass over the arguments, several times
-    faster.
+    Adds up blocks of rows, then sums the entries of that total. TensorFlow's
+    XLA on a CPU would store function(*tensors) and then reduce it slowly; block
+    by block it is one pass over the arguments, several times faster. Blocks
+    that end within a row would cost it a division per weight.
     """
+    shape = tuple(tensors[0].shape)
     if not keep:
-        tensors = [ops.reshape(x, (-1,)) for x in tensors]
-    rank, length = len(tensors[0].shape), tensors[0].shape[0]
-    blocks = 1 if 0 in keep else math.gcd(length, blocks)
-    size = length // blocks
-    total = function(*(x[:size] for x in tensors))
-    for start in range(size, length, size):
-        total = total + function(*(x[start : start + size] for x in tensors))
-    return ops.sum(total, axis=[a for a in range(rank) if a not in keep])
+        shape = (math.prod(shape[:-1]), *shape[-1:])
+        tensors = [ops.reshape(x, shape) for x in tensors]
+    rows = shape[0] if shape else 1
+    size = rows if 0 in keep else max(rows // blocks, 1)
+    axes = [axis for axis in range(len(shape)) if axis not in keep]
+
+    def part(start, end):
+        return function(*(x[start:end] for x in tensors))
+
+    whole = rows - rows % size
+    total = part(0, size)
+    for start in range(size, whole, size):
+        total = total + part(start, start + size)
+    total = ops.sum(total, axis=axes)
+    if whole < rows:
+        total = total + ops.sum(part(whole, rows), axis=axes)
+    return total

@@ -4,6 +4,8 @@ import jax
 import keras
 from keras import ops
 
+from keras_lab import _malloc
+
 __all__ = [
     "DEFERS_GRADIENTS",
     "SCALE_IS_TRAINABLE",
@@ -16,7 +18,9 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
+    "once",
     "sign",
+    "signed",
     "sqrt",
     "sum_of",
     "sync",
@@ -30,6 +34,7 @@ DEFERS_GRADIENTS = False
 
 # In a function that is compiled, a variable gets a value, not a tracer.
 init_scope = jax.ensure_compile_time_eval
+keep_memory = _malloc.keep_memory
 # Those of keras.ops may round float64 to float32.
 sqrt, expm1 = jax.numpy.sqrt, jax.numpy.expm1
 # On torch that of keras.ops makes zero of a NaN.
@@ -72,14 +77,24 @@ def is_concrete(x) -> bool:
     return not isinstance(x, jax.core.Tracer)
 
 
-def keep_memory():
-    """Has no effect: the setting is one of TensorFlow."""
+def once(function, x):
+    """A function and its argument, so that function(x) is computed only once.
+
+    In two sums XLA would compute it twice, and store each constant in it with
+    the shape of x.
+    """
+    return (lambda y: y), function(jax.lax.optimization_barrier(x))
+
+
+def signed(alpha, w):
+    """α where w ≥ 0, and −α elsewhere, in the dtype of α."""
+    return ops.where(ops.greater_equal(w, 0), alpha, -alpha)
 
 
 def sum_of(function, tensors, keep, blocks):
     """Σ function(*tensors) over all axes but `keep`.
 
-    `blocks` is for the other backends.
+    `blocks` is for TensorFlow.
     """
     # XLA takes twice as long for update and sums without the barrier, and
     # four times as long with the sums in blocks (2048 × 2048, on a CPU).

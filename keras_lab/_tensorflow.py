@@ -22,7 +22,9 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
+    "once",
     "sign",
+    "signed",
     "sqrt",
     "sum_of",
     "sync",
@@ -124,6 +126,16 @@ def _has_started():
         return True
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     return False
+
+
+def once(function, x):
+    """A function and its argument: XLA would store function(x)."""
+    return function, x
+
+
+def signed(alpha, w):
+    """α where w ≥ 0, and −α elsewhere, in the dtype of α."""
+    return ops.where(ops.greater_equal(w, 0), alpha, -alpha)
 
 
 def sync(model):

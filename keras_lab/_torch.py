@@ -1,13 +1,14 @@
 """What keras.ops does not have, in torch. See `_backend.py`."""
 
 import contextlib
+import math
 import warnings
 
 import keras
 import torch
 from keras import ops
 
-from keras_lab._blocks import sum_of
+from keras_lab import _malloc
 
 __all__ = [
     "DEFERS_GRADIENTS",
@@ -21,7 +22,9 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
+    "once",
     "sign",
+    "signed",
     "sqrt",
     "sum_of",
     "sync",
@@ -32,7 +35,11 @@ SCALE_IS_TRAINABLE = False
 # The rule of a custom gradient runs in the backward pass.
 DEFERS_GRADIENTS = True
 
+# The weights of which a sum is taken at once, so that they stay in the cache.
+PART = 1 << 20
+
 init_scope = contextlib.nullcontext
+keep_memory = _malloc.keep_memory
 # Those of keras.ops may round float64 to float32.
 sqrt, expm1 = torch.sqrt, torch.expm1
 
@@ -41,6 +48,13 @@ def sign(x):
     """As `keras.ops.sign`, but the sign of a NaN is a NaN."""
     x = ops.convert_to_tensor(x)
     return torch.where(torch.isnan(x), x, torch.sign(x))
+
+
+def signed(alpha, w):
+    """α where w ≥ 0, and −α elsewhere, in the dtype of α."""
+    # Several times as fast as torch.where. The zero makes 0 of −0.
+    w = w.to(torch.promote_types(w.dtype, alpha.dtype)) + 0.0
+    return torch.copysign(alpha, w).to(alpha.dtype)
 
 
 @torch.no_grad()
@@ -82,8 +96,29 @@ def is_concrete(x) -> bool:
     return getattr(getattr(x, "device", None), "type", "cpu") != "meta"
 
 
-def keep_memory():
-    """Has no effect: the setting is one of TensorFlow."""
+def once(function, x):
+    """A function and its argument: it need not be computed only once."""
+    return function, x
+
+
+@torch.no_grad()
+def sum_of(function, tensors, keep, blocks):
+    """Σ function(*tensors) over all axes but `keep`.
+
+    `blocks` is for TensorFlow.
+    """
+    if not keep:
+        tensors = [x.reshape(-1) for x in tensors]
+    shape = tensors[0].shape
+    rows = shape[0]
+    if 0 not in keep and tensors[0].device.type == "cpu":
+        rows = max(PART // math.prod(shape[1:]), 1)
+    axes = [axis for axis in range(len(shape)) if axis not in keep]
+    parts = [
+        function(*(x[start : start + rows] for x in tensors)).sum(axes)
+        for start in range(0, shape[0], rows)
+    ]
+    return torch.stack(parts).sum(0)
 
 
 def sync(model):

@@ -6,15 +6,15 @@ __all__ = ["keep_memory"]
 
 
 def keep_memory():
-    """Makes TensorFlow reuse the memory of a training step on a CPU.
+    """Makes the backend reuse the memory of a training step on a CPU.
 
     A training step needs large blocks of memory, for example for the binary
     kernels. The system's allocator may return them after each step and fetch
     them again for the next one, which can cost a quarter of the time of a
     compiled step. After this call TensorFlow uses its own allocator, which
-    keeps them; the process then holds on to the most memory that it ever used.
-
-    It has no effect on the JAX and torch backends of Keras.
+    keeps them; for JAX and torch the system's allocator is told to keep them
+    (on Linux with glibc). The process then holds on to the most memory that it
+    ever used.
 
     Call it before the first operation: TensorFlow chooses its allocator only
     once. If it is too late, there is a warning and no effect. Environment

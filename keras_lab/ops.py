@@ -54,10 +54,11 @@ def lab_scale(w, d, keep=()):
         keep: The axes along which α varies.
     """
     d = d if isinstance(d, Elementwise) else Elementwise(lambda x: x, d)
-    above = _sum(lambda w, x: d.function(x) * ops.abs(w), (w, d.argument), keep)
-    # With a different number of blocks: XLA computes equal expressions once,
-    # and would store all of d to do so.
-    return above / _sum(d.function, (d.argument,), keep, blocks=8)
+    function, x = backend.once(d.function, ops.convert_to_tensor(d.argument))
+    above = _sum(lambda w, x: function(x) * ops.abs(w), (w, x), keep)
+    # With a different number of blocks: TensorFlow's XLA computes equal
+    # expressions once, and would store all of d to do so.
+    return above / _sum(function, (x,), keep, blocks=8)
 
 
 def bwn_scale(w, keep=()):
@@ -86,14 +87,13 @@ def binarize(w, alpha):
     The gradient with respect to ŵ goes to w unchanged, and none goes to α
     (Algorithm 1 updates w with ∇ℓ(ŵ)). α broadcasts against w.
     """
-    binary = ops.where(ops.greater_equal(w, 0), alpha, -alpha)
 
     def gradient(*args, upstream=None):
         if upstream is None:
             (upstream,) = args
         return ops.cast(upstream, w.dtype), ops.zeros_like(alpha)
 
-    return binary, gradient
+    return backend.signed(alpha, w), gradient
 
 
 @ops.custom_gradient

@@ -174,6 +174,8 @@ def _limits(content, with_memory):
 
 def read_files(folder, seed, readers, number, last, queue):
     """Reads the files from a number on, and puts the outcomes in a queue."""
+    import keras_lab.layers  # noqa: F401 - Or the first reader waits for it.
+
     fuzzer = Fuzzer(Path(folder), seed, readers)
     counts = collections.Counter()
     for n in range(number.value, last):

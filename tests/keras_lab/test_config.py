@@ -9,8 +9,34 @@ import keras_lab
 from tests.keras_lab.interpreter import run
 
 NAME = "TF_CPU_ALLOCATOR_USE_BFC"
+on_tensorflow = pytest.mark.skipif(
+    keras.config.backend() != "tensorflow", reason="TensorFlow's allocator"
+)
 
 
+def test_memory_that_malloc_keeps_is_not_fetched_again():
+    printed = run(
+        """
+        import resource
+        import numpy as np
+        from keras_lab import _malloc
+
+        def pages():
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            for _ in range(4):
+                np.ones(1 << 24)
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+        without = pages()
+        _malloc.keep_memory()
+        pages()
+        print(pages() < without / 2)
+        """
+    )
+    assert printed == ["True"]
+
+
+@on_tensorflow
 def test_keep_memory_before_the_first_operation_chooses_the_allocator():
     printed = run(
         f"""
@@ -30,6 +56,7 @@ def test_keep_memory_before_the_first_operation_chooses_the_allocator():
     assert printed == ["1", "True"]
 
 
+@on_tensorflow
 def test_keep_memory_after_the_first_operation_warns(monkeypatch):
     monkeypatch.delenv(NAME, raising=False)
     keras.ops.ones(1)
@@ -38,6 +65,7 @@ def test_keep_memory_after_the_first_operation_warns(monkeypatch):
     assert NAME not in os.environ
 
 
+@on_tensorflow
 def test_keep_memory_leaves_what_the_user_has_set(monkeypatch):
     monkeypatch.setenv(NAME, "0")
     keras_lab.config.keep_memory()
