@@ -141,14 +141,3 @@ def forged():
     yield forge("rest longer than it says", rest_size=len(rest) - 1)
     yield forge("rest shorter than it says", rest_size=len(rest) + 1)
     yield forge("rest of 4 GiB", rest_size=(1 << 32) - 1)
-
-
-def random_damage(rng, content):
-    """The content with a few bytes changed, cut out or put in."""
-    content = bytearray(content)
-    for _ in range(rng.integers(1, 4)):
-        at = int(rng.integers(len(content) + 1))
-        size = int(rng.integers(1, 9))
-        cut = size * int(rng.integers(2))
-        content[at : at + cut] = rng.bytes(size * int(rng.integers(2)))
-    return bytes(content)
