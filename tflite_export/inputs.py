@@ -62,7 +62,8 @@ def _check_weights(model, format):
         for variable in (weight.latent, weight.alpha):
             if not np.all(np.isfinite(variable.numpy())):
                 raise ValidationError(
-                    f"'{variable.path}' has a NaN or an infinite number in it."
+                    f"'{variable.path}' must be finite. Received: a weight "
+                    "with a NaN or an infinite number in it"
                 )
         weight.check_alpha()
 

@@ -124,19 +124,33 @@ def run(network, dtype, learning_rate, model, train, rng):
         yield state, reference
 
 
+WAYS = {
+    "fit": (keras.Model, train_with_fit),
+    "LABModel": (keras_lab.LABModel, train_with_fit),
+    "loop": (keras.Model, train_in_loop),
+}
+
+
+def setting(dtype, way, rate):
+    """All of them run in float64, and two of six in float32."""
+    tolerance = {"float64": 1e-9, "float32": 1e-5}[dtype]
+    slow = dtype == "float32" and (way == "LABModel" or callable(rate))
+    return pytest.param(
+        *(dtype, tolerance, *WAYS[way], rate),
+        id=f"{dtype}-{way}-{'schedule' if callable(rate) else rate}",
+        marks=pytest.mark.slow if slow else (),
+    )
+
+
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("rate", [RATE, HalvesEvery20Steps()])
 @pytest.mark.parametrize(
-    ("model", "train"),
+    ("dtype", "tolerance", "model", "train", "rate"),
     [
-        (keras.Model, train_with_fit),
-        (keras_lab.LABModel, train_with_fit),
-        (keras.Model, train_in_loop),
+        setting(dtype, way, rate)
+        for dtype in ("float64", "float32")
+        for way in WAYS
+        for rate in (RATE, HalvesEvery20Steps())
     ],
-    ids=["fit", "LABModel", "loop"],
-)
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [("float64", 1e-9), ("float32", 1e-5)]
 )
 def test_training_follows_algorithm_1_at_every_step(
     rng, network, rate, model, train, dtype, tolerance

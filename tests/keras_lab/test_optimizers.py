@@ -1,5 +1,7 @@
 """LABAdam: the update, the curvature and what its options do to α."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from tests.keras_lab.networks import (
     network,
     train,
 )
+
+slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 
 def test_curvature_is_that_of_the_paper():
@@ -65,16 +69,18 @@ def test_it_has_no_more_variables_than_adam():
     "options",
     [
         {"clipnorm": 0.1},
-        {"clipvalue": 0.01},
-        {"global_clipnorm": 0.1},
         {"weight_decay": 0.1},
         {"amsgrad": True},
         {"gradient_accumulation_steps": 2},
-        {"use_ema": True, "ema_momentum": 0.5},
         {"use_ema": True, "ema_overwrite_frequency": 3},
         {"loss_scale_factor": 128.0},
-        {"learning_rate": keras.optimizers.schedules.CosineDecay(0.01, 20)},
-        {"beta_1": 0.0, "beta_2": 0.9},
+        slow_param({"clipvalue": 0.01}),
+        slow_param({"global_clipnorm": 0.1}),
+        slow_param({"use_ema": True, "ema_momentum": 0.5}),
+        slow_param(
+            {"learning_rate": keras.optimizers.schedules.CosineDecay(0.01, 20)}
+        ),
+        slow_param({"beta_1": 0.0, "beta_2": 0.9}),
     ],
     ids=lambda options: "-".join(options),
 )
@@ -106,11 +112,12 @@ def test_amsgrad_uses_the_largest_second_moment():
     ("dtype", "amsgrad"),
     [
         ("bfloat16", True),
-        pytest.param("bfloat16", False, marks=pytest.mark.slow),
-        pytest.param("float32", False, marks=pytest.mark.slow),
-        pytest.param("float32", True, marks=pytest.mark.slow),
-        ("float64", False),
-        pytest.param("float64", True, marks=pytest.mark.slow),
+        slow_param("bfloat16", False),
+        *(
+            slow_param(dtype, amsgrad)
+            for dtype in ("float32", "float64")
+            for amsgrad in (False, True)
+        ),
     ],
 )
 def test_it_trains_variables_of_every_dtype_with_xla(dtype, amsgrad):
@@ -154,8 +161,15 @@ BAD_PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("clipnorm", [None, 1.0])
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("clipnorm", "compiled"),
+    [
+        (None, True),
+        (1.0, False),
+        slow_param(None, False),
+        slow_param(1.0, True),
+    ],
+)
 def test_a_gradient_that_is_not_finite_harms_neither_weight_nor_alpha(
     clipnorm, compiled
 ):
