@@ -35,7 +35,10 @@ def test_it_trains_the_same_however_keras_runs_the_step(options):
     check_alpha_is_true(model, optimizer)
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize(
+    "policy",
+    ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)],
+)
 def test_mixed_precision_trains_with_and_without_loss_scaling(policy):
     optimizer = keras_lab.LABAdam(0.01)
     keras.config.set_dtype_policy(policy)

@@ -294,6 +294,7 @@ def test_missing_data_is_reported_once(tmp_path, capsys):
     assert capsys.readouterr().err.count("does not exist") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`keep_memory:UserWarning")
 def test_the_command_runs_and_does_not_overwrite(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(train.RECIPES, "mnist", TINY)
