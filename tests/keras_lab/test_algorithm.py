@@ -161,12 +161,3 @@ def test_training_follows_algorithm_1_at_every_step(
             error = np.linalg.norm(w - expected_w) / np.linalg.norm(expected_w)
             assert error <= tolerance
             np.testing.assert_allclose(alpha, expected_alpha, rtol=tolerance)
-
-
-def test_alpha_of_the_first_step_is_the_mean_of_absolute_weights():
-    model, _ = dense_network("float32")
-    for layer in model.layers:
-        if hasattr(layer, "alpha"):
-            np.testing.assert_allclose(
-                layer.alpha, np.mean(np.abs(layer.kernel)), rtol=1e-6
-            )

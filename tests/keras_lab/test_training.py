@@ -98,22 +98,6 @@ def test_layers_of_nested_and_subclassed_models_are_found():
     check_alpha_is_true(model, optimizer)
 
 
-def test_a_subclassed_model_built_by_fit_starts_at_the_mean():
-    class Subclassed(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.dense = keras_lab.BinaryDense(4, kernel_quantizer="bwn")
-
-        def call(self, inputs):
-            return self.dense(inputs)
-
-    model = Subclassed()
-    train(model, keras_lab.LABAdam(0.0))
-    np.testing.assert_allclose(
-        model.dense.alpha, np.abs(model.dense.kernel.numpy()).mean(), rtol=1e-6
-    )
-
-
 @needs_tensorflow
 def test_a_model_built_in_a_traced_loop_trains():
     import tensorflow as tf
