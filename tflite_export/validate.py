@@ -9,6 +9,7 @@ import keras_lab
 from tflite_export.agreement import Agreement, compare
 from tflite_export.errors import ConversionError, ValidationError
 from tflite_export.formats import Format, OtherWeights
+from tflite_export.inner_tensors import sign_arguments
 from tflite_export.interpreter import MOST_SAMPLES, interpreter_class, run
 from tflite_export.prepare import (
     as_functional,
@@ -17,8 +18,7 @@ from tflite_export.prepare import (
     input_names,
     output_names,
 )
-from tflite_export.probe import sign_arguments
-from tflite_export.ties import Ties
+from tflite_export.sign_ties import Ties
 
 # The largest ‖y' − y‖ / ‖y‖. Float arithmetic differs in the order of sums,
 # int8 arithmetic rounds the inputs of each layer to 8 bits.

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 import keras_lab
-from tflite_export.probe import run_with_tensors, sign_arguments
+from tflite_export.inner_tensors import run_with_tensors, sign_arguments
 
 # A value is a tie if it is so small, relative to the largest one.
 TIE = 1e-5
