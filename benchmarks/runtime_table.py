@@ -8,7 +8,7 @@ from benchmarks.runtimes.networks import FORMATS
 
 # The largest ‖y' − y‖ / ‖y‖ that counts as right, as in `export_tflite`.
 TOLERANCES = {"float": 1e-3, "packed_float": 1e-3, "packed": 0.1, "fast": 0.1}
-# What stands for a message of a runtime, in three words.
+# The messages of runtimes, in three words.
 REASONS = (
     (r"builtin opcode '(\w+)' version '(\d+)'", "no {} {}"),
     (r"tensor type \w+\[-1,", "open batch refused"),

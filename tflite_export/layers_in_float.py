@@ -2,7 +2,7 @@
 
 The runtime rounds the inputs of an int8 layer to 8 bits, with one range for the
 whole tensor. In a deep network the errors of many layers add up, and some
-layers add much more than others. `int8_errors` tells how much. The worst ones
+layers add much more than others. `int8_errors` says how much. The worst ones
 compute in float32 instead, as few as are needed.
 """
 

@@ -1,6 +1,6 @@
 """What a file says about its binary weights, and how to read them back.
 
-One entry of the model's metadata is JSON text that tells for each weight where
+One entry of the model's metadata is JSON text that says for each weight where
 its signs and its α are in the file. `docs/export.md` documents it.
 """
 

@@ -21,7 +21,7 @@ LEAST_EQUAL = 0.99
 
 
 class Ties:
-    """Lets a rebuilt model take the signs of a file wherever there are ties.
+    """Makes a rebuilt model take the signs of a file wherever there are ties.
 
     Args:
         content: The bytes of a `.tflite` file.

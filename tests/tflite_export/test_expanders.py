@@ -161,9 +161,9 @@ def test_damage_is_refused(expand_all):
         assert answer.content, f"{name}: no message"
 
 
-# Node does not tell of bytes behind the end of a deflated stream.
+# Node does not report bytes after the end of a deflated stream.
 @languages(python, sanitized_c, java)
-def test_bytes_behind_the_deflated_rest_are_refused(expand_all):
+def test_bytes_after_the_deflated_rest_are_refused(expand_all):
     rest = zlib.compress(b"model", 9) + b"junk"
     [answer] = expand_all([containers.container(b"model", [], b"", rest=rest)])
     assert not answer.expanded

@@ -1,4 +1,4 @@
-"""`BinaryMonitor` tells the truth, and the training is the same without it."""
+"""`BinaryMonitor` records what is true, and does not change the training."""
 
 import contextlib
 import shutil

@@ -32,7 +32,7 @@ def assert_statistics_of(layer, seen):
 
 @pytest.mark.parametrize("batch_size", [13, 10, 40])
 def test_recalibration_gives_the_statistics_of_the_data(batch_size):
-    """Whatever the batches are: 13 leaves one row for the last."""
+    """With any batch size: with 13, the last batch has one row."""
     model, x = network(), random((40, 8, 8, 3))
     x += np.arange(40)[:, None, None, None] / 10  # Batches differ, then.
     conv, first, _, second = model.layers
