@@ -87,7 +87,7 @@ def test_it_has_no_more_variables_than_adam():
 def test_alpha_is_true_with_every_option(options):
     model = network()
     optimizer = keras_lab.LABAdam(**{"learning_rate": 0.01, **options})
-    train(model, optimizer)
+    train(model, optimizer, run_eagerly=False)
     check_alpha_is_true(model, optimizer)
     again = keras_lab.LABAdam.from_config(optimizer.get_config())
     assert again.get_config() == optimizer.get_config()
