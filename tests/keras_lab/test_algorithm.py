@@ -8,7 +8,7 @@ import keras_lab
 from keras_lab._backend import backend
 from keras_lab.binary_weight import weights_of
 from tests.keras_lab import oracle
-from tests.keras_lab.engine import NAME
+from tests.keras_lab.engine import NAME, slow_on_tensorflow
 
 STEPS = 50
 # A power of two, so that Keras keeps it exactly in its float32 variable.
@@ -132,13 +132,13 @@ WAYS = {
 
 
 def setting(dtype, way, rate):
-    """All of them run in float64, and two of six in float32."""
+    """On TensorFlow all run in float64, and two of six in float32."""
     tolerance = {"float64": 1e-9, "float32": 1e-5}[dtype]
     slow = dtype == "float32" and (way == "LABModel" or callable(rate))
     return pytest.param(
         *(dtype, tolerance, *WAYS[way], rate),
         id=f"{dtype}-{way}-{'schedule' if callable(rate) else rate}",
-        marks=pytest.mark.slow if slow else (),
+        marks=slow_on_tensorflow if slow else (),
     )
 
 

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 import keras_lab
-from tests.keras_lab.engine import NAME, can_compile
+from tests.keras_lab.engine import NAME, can_compile, slow_on_tensorflow
 from tests.keras_lab.test_algorithm import batches, dense_network
 
 
 @pytest.mark.parametrize(
     "jit_compile",
     [
-        pytest.param(jit, marks=pytest.mark.slow if jit else ())
+        pytest.param(jit, marks=slow_on_tensorflow if jit else ())
         for jit in can_compile
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from keras.ops import convert_to_tensor
 
 import keras_lab
+from tests.keras_lab.engine import slow_on_tensorflow
 from tests.keras_lab.networks import (
     check_alpha_is_true,
     check_same,
@@ -17,7 +18,7 @@ from tests.keras_lab.networks import (
     train,
 )
 
-slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
+slow_param = functools.partial(pytest.param, marks=slow_on_tensorflow)
 
 
 def test_curvature_is_that_of_the_paper():
@@ -112,12 +113,11 @@ def test_amsgrad_uses_the_largest_second_moment():
     ("dtype", "amsgrad"),
     [
         ("bfloat16", True),
-        slow_param("bfloat16", False),
-        *(
-            slow_param(dtype, amsgrad)
-            for dtype in ("float32", "float64")
-            for amsgrad in (False, True)
-        ),
+        slow_param("float64", False),
+        pytest.param("bfloat16", False, marks=pytest.mark.slow),
+        pytest.param("float32", False, marks=pytest.mark.slow),
+        pytest.param("float32", True, marks=pytest.mark.slow),
+        pytest.param("float64", True, marks=pytest.mark.slow),
     ],
 )
 def test_it_trains_variables_of_every_dtype_with_xla(dtype, amsgrad):

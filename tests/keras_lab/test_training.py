@@ -7,7 +7,12 @@ from keras import ops
 
 import keras_lab
 from keras_lab.binary_weight import weights_of
-from tests.keras_lab.engine import NAME, can_compile, needs_tensorflow
+from tests.keras_lab.engine import (
+    NAME,
+    can_compile,
+    needs_tensorflow,
+    slow_on_tensorflow,
+)
 from tests.keras_lab.networks import (
     check_alpha_is_true,
     check_same,
@@ -37,7 +42,7 @@ def test_it_trains_the_same_however_keras_runs_the_step(options):
 
 @pytest.mark.parametrize(
     "policy",
-    ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)],
+    ["mixed_float16", pytest.param("mixed_bfloat16", marks=slow_on_tensorflow)],
 )
 def test_mixed_precision_trains_with_and_without_loss_scaling(policy):
     optimizer = keras_lab.LABAdam(0.01)

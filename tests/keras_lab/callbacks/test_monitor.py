@@ -14,7 +14,11 @@ from keras_lab.analysis.measurements import QUANTITIES
 from keras_lab.callbacks import BinaryMonitor
 from tests.keras_lab.callbacks.support import data, network
 from tests.keras_lab.convert.support import assert_same
-from tests.keras_lab.engine import NAME, needs_tensorflow
+from tests.keras_lab.engine import (
+    NAME,
+    needs_tensorflow,
+    slow_on_tensorflow,
+)
 
 
 def fit(model, *callbacks, epochs=1, first=0, batch_size=32):
@@ -81,7 +85,7 @@ def saved(model, path):
 
 
 @pytest.mark.parametrize(
-    "every", [pytest.param("epoch", marks=pytest.mark.slow), 2]
+    "every", [pytest.param("epoch", marks=slow_on_tensorflow), 2]
 )
 def test_after_a_resume_the_history_goes_on(tmp_path, every):
     path, options = tmp_path / "monitor.csv", {"every": every}
