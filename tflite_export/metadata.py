@@ -75,7 +75,8 @@ def read_packed(path) -> list[PackedWeight]:
     if metadata is None:
         raise InvalidModelError(
             "The model does not say where its binary weights are. Either "
-            "tflite_export did not write it, or its format is 'float'."
+            "tflite_export did not write it, or its format is 'float'. "
+            f"Received: a model without the metadata '{METADATA_NAME}'"
         )
     if metadata["version"] == 1:
         warnings.warn(

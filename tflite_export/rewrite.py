@@ -129,8 +129,9 @@ def _rewrite(
     constants = find_binary_constants(model, kernels, float_layers)
     if not constants and not kernels and format != Format.FLOAT:
         raise NothingBinaryError(
-            "The model has no binary weights: no float32 or float16 constant "
-            "is ±s, with one s per tensor or per output channel."
+            "The model has no binary weights. Received: a model in which no "
+            "float32 or float16 constant is ±s, with one s per tensor or per "
+            "output channel"
         )
     sites = []
     if format != Format.FLOAT:

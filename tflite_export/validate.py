@@ -71,7 +71,7 @@ def reference(
     if not all(np.all(np.isfinite(y)) for y in outputs.values()):
         raise ValidationError(
             f"Model '{model.name}' itself has a NaN or an infinite number in "
-            f"its outputs, for {origin} inputs."
+            f"its outputs. Received: {origin} inputs"
         )
     _check_rebuilt(model, outputs, predict(rebuilt, inputs), tolerance)
     dtype = "float32" if changed else ""
@@ -160,7 +160,7 @@ def measure(content: bytes, reference: Reference) -> Agreement:
     if not all(np.all(np.isfinite(y)) for y in actual.values()):
         raise ValidationError(
             "The exported model has a NaN or an infinite number in its "
-            f"outputs, in {runtime}, for {reference.origin} inputs."
+            f"outputs, in {runtime}. Received: {reference.origin} inputs"
         )
     names = runtime, reference.origin, reference.dtype
     agreement = compare(reference.outputs, actual, *names)

@@ -183,8 +183,7 @@ def _check_count(name, value):
     whole = isinstance(value, numbers.Integral) and value >= 1
     if isinstance(value, bool) or not whole:
         raise ValueError(
-            f"`{name}` must be a positive whole number. "
-            f"Received: {name}={value!r}"
+            f"`{name}` must be a positive integer. Received: {name}={value!r}"
         )
 
 
