@@ -25,7 +25,10 @@ PARTS = (
 )
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
 # Parts that run only if you name them, with the names of their files.
-ON_REQUEST = {"backend_step": f"train_step_{BACKEND}"}
+ON_REQUEST = {
+    "backend_step": f"train_step_{BACKEND}",
+    "runtime_support": "runtimes",
+}
 
 
 def parse(argv):

@@ -65,7 +65,7 @@ def measure(cell, options, journal):
 
 
 def write_files(rows, network, folder, versions):
-    """Lets each peer write its formats. Returns the paths of the files."""
+    """Makes each peer write its formats. Returns the paths of the files."""
     paths = {}
     for peer, formats in FORMATS.items():
         try:

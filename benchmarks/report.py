@@ -7,19 +7,24 @@ A document says where a table goes with two comments:
     <!-- benchmarks: growth -->
     <!-- benchmarks: end -->
 
-Everything else in it is written by hand. `tables.BLOCKS` has the names.
+Everything else in it is written by hand. `BLOCKS` has the names.
 """
 
 import re
 import statistics
 from pathlib import Path
 
-from benchmarks import harness
-from benchmarks.tables import BLOCKS, TASKS, headline
+from benchmarks import harness, runtime_table, tables
+from benchmarks.tables import TASKS, headline
 
 ROOT = harness.RESULTS.parents[1]
 DOCUMENTS = ("results/benchmarks/README.md", "README.md", "docs/**/*.md")
 COLOURS = {"keras": "#777777", "lab": "#c0392b", "export": "#2471a3"}
+BLOCKS = {
+    **tables.BLOCKS,
+    "runtimes": ("runtimes", runtime_table.table),
+    "runtimes_machine": ("runtimes", tables.machine),
+}
 MARKERS = "<!-- benchmarks: {} -->\n{}<!-- benchmarks: end -->"
 
 

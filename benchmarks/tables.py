@@ -68,7 +68,7 @@ def grid(content, corner, lines, columns):
         for more, text in columns.values():
             row = find(content["rows"], **key, **more)
             missing = row is None or "cannot" in row
-            # A reason stands once in a line.
+            # Each reason appears once per line.
             line.append("–" if missing and row in reasons else cell(row, text))
             reasons.append(row)
         body.append(line)

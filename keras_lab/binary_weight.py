@@ -6,20 +6,17 @@ optimizer calls a variable's constraint at that moment, so the latent weight has
 one, `RefreshScale`, that works with any optimizer. `LABAdam` also knows the
 curvature, so it computes α itself.
 
-Something else may change w, and then α is out of date. `check_alpha` finds out:
-it knows the optimizer that trains w, and which w belongs to an α that was
-loaded.
+Something else may change w, and then α is out of date. `check_alpha` finds out,
+with `scale_check.py`.
 """
 
 import contextlib
 import contextvars
 import itertools
-import math
 import warnings
 import weakref
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_lab._backend import backend
@@ -30,6 +27,7 @@ from keras_lab.ops import (
     bwn_scale,
     sum_dtype,
 )
+from keras_lab.scale_check import ScaleCheck, to_numpy
 from keras_lab.scale_variable import Scale
 
 __all__ = [
@@ -44,9 +42,6 @@ __all__ = [
 
 _refreshed_by_optimizer = contextvars.ContextVar("refreshed", default=False)
 _full_precision = contextvars.ContextVar("full_precision", default=frozenset())
-# The entries of w that are remembered with a loaded α. If others change and
-# these do not, α is almost right.
-REMEMBERED = 1024
 
 
 class BinaryWeight:
@@ -73,15 +68,11 @@ class BinaryWeight:
         self.quantizer = quantizer
         self.shape = tuple(shape)
         self.keep = tuple(keep)
-        self._trained_by = lambda: None
-        self._is_uniform = False
-        self._loaded = None
+        self.scale_check = ScaleCheck(self)
         # A layer may be built inside a function that is being compiled.
         with backend.init_scope():
             self.alpha = Scale(
-                initializer=lambda shape, dtype: self._compute_scale(
-                    latent, None
-                ),
+                initializer=lambda shape, dtype: self.compute_scale(latent),
                 shape=tuple(self.shape[axis] for axis in self.keep),
                 dtype=latent.dtype,
                 trainable=backend.SCALE_IS_TRAINABLE,
@@ -90,7 +81,7 @@ class BinaryWeight:
                 name=name,
             )
             if backend.is_concrete(self.alpha.value):
-                self.remember()
+                self.scale_check.remember()
         self.alpha.weight = self
         self._serial_number = next(BinaryWeight._serial_numbers)
         latent.constraint = RefreshScale(self, latent.constraint)
@@ -119,16 +110,11 @@ class BinaryWeight:
     @property
     def optimizer(self):
         """The `LABAdam` that has trained the latent weight, or `None`."""
-        optimizer = self._trained_by()
-        if optimizer is None or not ops.convert_to_numpy(optimizer.iterations):
-            return None
-        return optimizer
+        return self.scale_check.optimizer
 
     @optimizer.setter
     def optimizer(self, optimizer):
-        # Not kept alive: its moments are twice as large as the weight.
-        self._trained_by = weakref.ref(optimizer)
-        self._is_uniform = False
+        self.scale_check.computed_by(optimizer)
 
     def refresh(self, curvature=None):
         """Computes α again from the present latent weight.
@@ -138,26 +124,20 @@ class BinaryWeight:
                 the shape of the latent weight: a tensor or an `Elementwise`.
                 `None` if it is not known.
         """
-        self.alpha.assign_unchecked(self._compute_scale(self.latent, curvature))
+        self.alpha.assign_unchecked(self.compute_scale(self.latent, curvature))
 
     def refresh_without_curvature(self, w):
         """As `refresh`, for a w that an optimizer is about to assign."""
         if self.quantizer.needs_curvature:
             self._warn_once()
-        self._trained_by, self._is_uniform = lambda: None, True
+        self.scale_check.computed_without_curvature()
         # A NaN has no sign. If the scale does not depend on the weights, a NaN
         # among them would go unnoticed. For the other scales this is the same
         # sum, computed once.
-        nan_or_zero = 0 * bwn_scale(self._view(w), self.keep)
-        scale = self._compute_scale(w, None)
+        nan_or_zero = 0 * bwn_scale(self.view(w), self.keep)
+        scale = self.compute_scale(w)
         scale = scale + ops.cast(nan_or_zero, scale.dtype)
         self.alpha.assign_unchecked(scale)
-
-    def remember(self):
-        """Remembers that α belongs to the present latent weight."""
-        if self._is_uniform:
-            return  # It must be mean|w|.
-        self._loaded = self._entries(), _to_numpy(self.alpha)
 
     def current_scale(self):
         """The α of the present latent weight, to be saved.
@@ -165,7 +145,7 @@ class BinaryWeight:
         It is computed again if α is out of date, for example after Keras'
         callback `SwapEMAWeights` has exchanged the latent weight.
         """
-        if not self.is_stale():
+        if not self.scale_check.is_stale():
             return self.alpha
         if self.optimizer is None and self.quantizer.needs_curvature:
             warnings.warn(
@@ -173,7 +153,7 @@ class BinaryWeight:
                 "saved instead.",
                 stacklevel=2,
             )
-        return self._expected_scale()
+        return self.scale_check.expected_scale()
 
     def check_alpha(self):
         """Raises ValueError if α is not the scale of the latent weight.
@@ -184,50 +164,14 @@ class BinaryWeight:
         gets out of date if something other than a Keras optimizer changes the
         latent weight.
         """
-        if not self._alpha_fits() or self.is_stale():
+        check = self.scale_check
+        if not check.is_possible() or check.is_stale():
             raise ValueError(
                 f"The scale of '{self.latent.path}' is out of date: the latent "
                 "weight has changed since it was computed. Call "
                 "`keras_lab.refresh(model)`. Received: "
-                f"alpha={_to_numpy(self.alpha)}"
+                f"alpha={to_numpy(self.alpha)}"
             )
-
-    def is_stale(self):
-        """Whether w has changed since α was computed or loaded.
-
-        `False` if it cannot be known: LAB's α comes from a curvature, and the
-        optimizer may no longer exist.
-        """
-        if not self.quantizer.needs_curvature:
-            return not self._alpha_fits()
-        alpha, tolerance = _to_numpy(self.alpha), 10 * self._tolerance()
-        entries = self._entries()
-        if not np.all(np.isfinite(entries)):
-            return False  # There is no right scale for such a weight.
-        same_alpha = False
-        if self._loaded is not None:
-            loaded_entries, loaded_alpha = self._loaded
-            same_alpha = np.allclose(alpha, loaded_alpha, tolerance, 0)
-            if same_alpha and np.array_equal(entries, loaded_entries):
-                return False
-        known = same_alpha or self._is_uniform or self.optimizer is not None
-        if not known:
-            return False
-        scales = self._expected_scale(), self._compute_scale(self.latent, None)
-        return not any(
-            np.allclose(alpha, _to_numpy(scale), tolerance, 0)
-            for scale in scales
-        )
-
-    def _expected_scale(self):
-        curvature = None
-        if self.optimizer is not None:
-            curvature = self.optimizer.curvature(self.latent, learning_rate=1.0)
-        return self._compute_scale(self.latent, curvature)
-
-    def _entries(self):
-        step = math.ceil(math.prod(self.shape) / REMEMBERED)
-        return _to_numpy(ops.reshape(self.latent, (-1,))[::step])
 
     def repair(self):
         """Computes α again if it cannot be the scale of the latent weight.
@@ -236,9 +180,10 @@ class BinaryWeight:
         another quantizer. An α that differs only by rounding stays as it is, so
         that a training resumed from a file is exact to the bit.
         """
-        self._is_uniform = False
-        if self._alpha_fits() and not self.alpha_is_binary_connects():
-            self.remember()
+        check = self.scale_check
+        check.loaded()
+        if check.is_possible() and not check.is_binary_connects():
+            check.remember()
             return
         if self.quantizer.needs_curvature:
             warnings.warn(
@@ -249,40 +194,17 @@ class BinaryWeight:
             )
         self.refresh()
 
-    def _alpha_fits(self):
-        w = self._view(self.latent)
-        if not ops.all(ops.isfinite(w)):
-            return True  # There is no right scale for such a weight.
-        bounds = self.quantizer.scale_bounds(w, self.keep)
-        least, most = map(_to_numpy, bounds)
-        alpha, tolerance = _to_numpy(self.alpha), self._tolerance()
-        return np.all(
-            (alpha >= least * (1 - tolerance))
-            & (alpha <= most * (1 + tolerance))
-        )
-
-    def alpha_is_binary_connects(self):
-        """Whether α is 1 in a LAB weight whose mean|w| is less."""
-        # It lies within LAB's bounds if a weight is 1, as clipped weights are.
-        if not self.quantizer.needs_curvature or np.any(
-            _to_numpy(self.alpha) != 1
-        ):
-            return False
-        mean = _to_numpy(bwn_scale(self._view(self.latent), self.keep))
-        return np.any(mean < 1 - self._tolerance())
-
-    def _tolerance(self):
-        return 1e-5 if self.latent.dtype in ("float32", "float64") else 0.02
-
-    def _compute_scale(self, w, d):
+    def compute_scale(self, w, d=None):
+        """The α of a latent weight w with the curvature d."""
         if isinstance(d, Elementwise):
-            d = Elementwise(d.function, self._view(d.argument))
+            d = Elementwise(d.function, self.view(d.argument))
         elif d is not None:
-            d = self._view(d)
-        scale = self.quantizer.compute_scale(self._view(w), d, self.keep)
+            d = self.view(d)
+        scale = self.quantizer.compute_scale(self.view(w), d, self.keep)
         return ops.cast(scale, self.latent.dtype)
 
-    def _view(self, x):
+    def view(self, x):
+        """x in the shape of the scale's axes, precise enough to sum."""
         # A sum over many weights needs more precision than a half has.
         x = ops.cast(x, sum_dtype(self.latent.dtype))
         return ops.reshape(x, self.shape)
@@ -369,9 +291,3 @@ def repair_scales(variables):
     """Repairs the α of each latent weight among the variables."""
     for weight in weights_of(variables):
         weight.repair()
-
-
-def _to_numpy(x):
-    if isinstance(x, keras.Variable):
-        return x.numpy().astype("float64")
-    return ops.convert_to_numpy(x).astype("float64")

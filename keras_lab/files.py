@@ -148,7 +148,8 @@ def load_model(path):
     if path.suffix == ".keras" and not zipfile.is_zipfile(path):
         # Keras would say that the file does not exist.
         raise ValueError(
-            f"Keras cannot load '{path}': the file is damaged, or not a model"
+            "Keras cannot load the file: it is damaged, or not a model. "
+            f"Received: '{path}'"
         )
     import keras
 
@@ -156,7 +157,10 @@ def load_model(path):
         return keras.models.load_model(path, compile=False)
     except PROBLEMS as error:
         problem = _problem(error) or type(error).__name__
-        raise ValueError(f"Keras cannot load '{path}': {problem}") from error
+        raise ValueError(
+            f"Keras cannot load the file: {problem.rstrip('.')}. "
+            f"Received: '{path}'"
+        ) from error
 
 
 def _problem(error):

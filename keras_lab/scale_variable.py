@@ -37,8 +37,8 @@ class Scale(keras.Variable):
         if not self.weight.quantizer.needs_curvature:
             self.weight.repair()
             return value
-        self.weight.remember()
-        if self.weight.alpha_is_binary_connects():
+        self.weight.scale_check.remember()
+        if self.weight.scale_check.is_binary_connects():
             self.weight.repair()
         return value
 

@@ -98,7 +98,8 @@ def _load_samples(path):
         content = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"'{path}' is neither an .npy nor an .npz file: {error}"
+            f"The samples must be an .npy or an .npz file: {error}. "
+            f"Received: '{path}'"
         ) from error
     if isinstance(content, np.ndarray):
         return content

@@ -59,7 +59,7 @@ def read_content(path) -> tuple[bytes, int]:
 
 def _read_file(path):
     if path.is_dir():
-        raise IsADirectoryError(f"It is a directory. Received: '{path}'")
+        raise IsADirectoryError(f"The path is a directory. Received: '{path}'")
     if not path.is_file():
         raise FileNotFoundError(f"There is no such file. Received: '{path}'")
     return path.read_bytes()

@@ -8,12 +8,12 @@ import numpy as np
 from tflite_export.agreement import Agreement, InFloat
 from tflite_export.container import read_content
 from tflite_export.errors import damage_as_error
-from tflite_export.find import find_binary_constants
+from tflite_export.find_binary_weights import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel, inputs_of, name_of
 from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
 from tflite_export.graph.names import readable
 from tflite_export.graph.notes import FEWER_BYTES, NO_NOTE
-from tflite_export.graph.stored import stored_tensor, unfold_float16
+from tflite_export.graph.weight_storage import stored_tensor, unfold_float16
 from tflite_export.graph.weights import WEIGHTED_OPERATORS, weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
 from tflite_export.report import ExportReport, LayerRow

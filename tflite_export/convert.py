@@ -77,7 +77,7 @@ def _numbered(name, parts):
 
 @contextlib.contextmanager
 def _calls_marked(model):
-    """Lets `_marked_call` call every layer. The model is the exporter's own."""
+    """Makes `_marked_call` call every layer of the exporter's own model."""
     layers = keras_lab.walk(model)
     for path, layer in layers.items():
         layer.call = functools.partial(

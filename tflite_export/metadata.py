@@ -1,6 +1,6 @@
 """What a file says about its binary weights, and how to read them back.
 
-One entry of the model's metadata is JSON text that tells for each weight where
+One entry of the model's metadata is JSON text that says for each weight where
 its signs and its α are in the file. `docs/export.md` documents it.
 """
 
@@ -75,7 +75,8 @@ def read_packed(path) -> list[PackedWeight]:
     if metadata is None:
         raise InvalidModelError(
             "The model does not say where its binary weights are. Either "
-            "tflite_export did not write it, or its format is 'float'."
+            "tflite_export did not write it, or its format is 'float'. "
+            f"Received: a model without the metadata '{METADATA_NAME}'"
         )
     if metadata["version"] == 1:
         warnings.warn(

@@ -81,7 +81,7 @@ def compute_in_float32(model: keras.Model) -> dict:
 
 @contextlib.contextmanager
 def computing_in_float32(model: keras.Model) -> Iterator[bool]:
-    """Lets a model compute in float32 for a while.
+    """Makes a model compute in float32 for a while.
 
     Yields whether a layer had another precision.
     """

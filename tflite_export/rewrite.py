@@ -5,11 +5,14 @@ import warnings
 
 from tflite_export.container import read_content
 from tflite_export.errors import NothingBinaryError, damage_as_error
-from tflite_export.find import find_binary_constants, kernels_not_found
+from tflite_export.find_binary_weights import (
+    find_binary_constants,
+    kernels_not_found,
+)
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import Format, OtherWeights, Storage
-from tflite_export.graph.stored import keep_unfolded, unfold_float16
 from tflite_export.graph.versions import set_versions
+from tflite_export.graph.weight_storage import keep_unfolded, unfold_float16
 from tflite_export.graph.weights import Kernel
 from tflite_export.metadata import write_metadata
 from tflite_export.plan import plan
@@ -126,8 +129,9 @@ def _rewrite(
     constants = find_binary_constants(model, kernels, float_layers)
     if not constants and not kernels and format != Format.FLOAT:
         raise NothingBinaryError(
-            "The model has no binary weights: no float32 or float16 constant "
-            "is ±s, with one s per tensor or per output channel."
+            "The model has no binary weights. Received: a model in which no "
+            "float32 or float16 constant is ±s, with one s per tensor or per "
+            "output channel"
         )
     sites = []
     if format != Format.FLOAT:

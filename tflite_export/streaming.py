@@ -117,7 +117,7 @@ def _tensor(layer, shape, dtype="float32"):
 
 
 def _take_vectors(layer):
-    """Lets a layer take one-hot vectors; returns what makes them of indices.
+    """Makes a layer take one-hot vectors, and returns what encodes indices.
 
     Freezing makes a model of a layer that takes indices, and a model inside the
     model cannot have the state as inputs.
@@ -135,7 +135,7 @@ def _take_vectors(layer):
 
 
 def _pass_states(layer, states):
-    """Lets a layer of a config take and return its state."""
+    """Makes a layer of a config take and return its state."""
     (node,) = layer["inbound_nodes"]
     options = layer["config"]
     steps = node["args"][0]["config"]["shape"][1]

@@ -9,6 +9,7 @@ import keras_lab
 from tflite_export.agreement import Agreement, compare
 from tflite_export.errors import ConversionError, ValidationError
 from tflite_export.formats import Format, OtherWeights
+from tflite_export.inner_tensors import sign_arguments
 from tflite_export.interpreter import MOST_SAMPLES, interpreter_class, run
 from tflite_export.prepare import (
     as_functional,
@@ -17,8 +18,7 @@ from tflite_export.prepare import (
     input_names,
     output_names,
 )
-from tflite_export.probe import sign_arguments
-from tflite_export.ties import Ties
+from tflite_export.sign_ties import Ties
 
 # The largest ‖y' − y‖ / ‖y‖. Float arithmetic differs in the order of sums,
 # int8 arithmetic rounds the inputs of each layer to 8 bits.
@@ -71,7 +71,7 @@ def reference(
     if not all(np.all(np.isfinite(y)) for y in outputs.values()):
         raise ValidationError(
             f"Model '{model.name}' itself has a NaN or an infinite number in "
-            f"its outputs, for {origin} inputs."
+            f"its outputs. Received: {origin} inputs"
         )
     _check_rebuilt(model, outputs, predict(rebuilt, inputs), tolerance)
     dtype = "float32" if changed else ""
@@ -160,7 +160,7 @@ def measure(content: bytes, reference: Reference) -> Agreement:
     if not all(np.all(np.isfinite(y)) for y in actual.values()):
         raise ValidationError(
             "The exported model has a NaN or an infinite number in its "
-            f"outputs, in {runtime}, for {reference.origin} inputs."
+            f"outputs, in {runtime}. Received: {reference.origin} inputs"
         )
     names = runtime, reference.origin, reference.dtype
     agreement = compare(reference.outputs, actual, *names)

@@ -11,13 +11,7 @@ from pathlib import Path
 from benchmarks.networks import SEED
 from benchmarks.worker import ROOT
 
-# The options of each export.
-FORMATS = {
-    "float": {"format": "float"},
-    "packed_float": {"format": "packed_float"},
-    "packed": {"format": "packed"},
-    "fast": {"format": "fast"},
-}
+FORMATS = ("float", "packed_float", "packed", "fast")
 NETWORKS = (
     *("dense", "conv", "conv_bn", "depthwise", "transpose", "sign", "lstm"),
 )
@@ -67,13 +61,13 @@ def write(folder, name) -> None:
             layer.set_weights([rng.uniform(*r, shape) for r in ranges])
     x = rng.normal(size=(SAMPLES, *model.input_shape[1:])).astype("float32")
     np.savez(Path(folder) / f"{name}.npz", x=x, y=model.predict(x, verbose=0))
-    for format, options in FORMATS.items():
+    for format in FORMATS:
         for batch in BATCHES:
             path = model_path(folder, name, format, batch)
             if not path.exists():
-                size = 1 if batch == "1" else None
-                options = {**options, "batch_size": size}
-                export_tflite(model, path, validation_data=x, **options)
+                options = {"batch_size": 1 if batch == "1" else None}
+                options["validation_data"] = x
+                export_tflite(model, path, format, **options)
 
 
 def build(name):

@@ -126,7 +126,7 @@ def train_with_a_death(engine, folder):
     stop(processes[1:])
     if (folder / "worker-0.json").exists():
         raise SystemExit("The training ended before a worker was killed.")
-    # The other one waits for its gradients in vain.
+    # The other one would wait forever for its gradients.
     stop(processes)
     # Workers restore from files of their own: those of the first count.
     backup = folder / "backup-0"

@@ -103,7 +103,7 @@ def train(quantizer, x, y, epochs):
 
 
 def write(network, quantizer, path, x):
-    """Writes a network for LiteRT.js, which wants a fixed batch size."""
+    """Writes a network for LiteRT.js, which needs a fixed batch size."""
     if quantizer:
         export_tflite(network, path, "fast", batch_size=1, validation_data=x)
     else:

@@ -29,7 +29,8 @@ def read_history(path) -> list[dict]:
             return [_row(line) for line in lines]
         except (ValueError, csv.Error) as error:
             raise ValueError(
-                f"'{path}' is not the CSV of a BinaryMonitor: {error}"
+                f"This is not the CSV file of a BinaryMonitor: {error}. "
+                f"Received: '{path}'"
             ) from error
 
 
@@ -99,8 +100,8 @@ def _read(path):
         logs = json.loads(path.read_text(encoding="utf-8"))["history"]
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"'{path}' is not a JSON file with Keras' logs under `history`: "
-            f"{type(error).__name__} {error}"
+            "This is not a JSON file with Keras' logs under `history`: "
+            f"{type(error).__name__} {error}. Received: '{path}'"
         ) from error
     if not isinstance(logs, dict):
         raise ValueError(

@@ -211,7 +211,10 @@ def _common_edges(sizes):
 def _gradients(model, weights, x, y):
     """The gradients at ŵ, by the `id` of the weight."""
     if not model.compiled:
-        raise ValueError(f"Model '{model.name}' has no loss. Compile it first.")
+        raise ValueError(
+            "Gradients need a loss. Compile the model first. Received: model "
+            f"'{model.name}', which is not compiled"
+        )
 
     def loss():
         # What the step assigns stays in this scope and ends with it.

@@ -61,8 +61,8 @@ def summary(
     Returns:
         `None`, or with `return_dict` a dict with `layers`, a list of dicts;
         `totals`, a dict; and `notes`, a list of sentences. Unknown numbers are
-        `None`. `open` tells whether the MACs are those of one position on an
-        axis of open size. `complete`, in the totals, tells whether the MACs of
+        `None`. `open` says whether the MACs are those of one position on an
+        axis of open size. `complete`, in the totals, says whether the MACs of
         all layers are known.
 
     Example:

@@ -160,8 +160,9 @@ class _Statistics:
         """Raises ValueError if the results are not finite."""
         if not np.isfinite(self.sum + self.sum_of_squares).all():
             raise ValueError(
-                f"Layer '{self.layer.name}' receives values that are not "
-                "finite, or too large. No statistics were changed."
+                f"The inputs of layer '{self.layer.name}' must be finite and "
+                "not too large. No statistics were changed. Received: inputs "
+                f"with the sum of squares {np.sum(self.sum_of_squares)}"
             )
 
     def assign(self):
@@ -182,8 +183,7 @@ def _check_count(name, value):
     whole = isinstance(value, numbers.Integral) and value >= 1
     if isinstance(value, bool) or not whole:
         raise ValueError(
-            f"`{name}` must be a positive whole number. "
-            f"Received: {name}={value!r}"
+            f"`{name}` must be a positive integer. Received: {name}={value!r}"
         )
 
 

@@ -344,10 +344,10 @@ def _check_not_shared(model):
             other = holders.setdefault(id(part), path)
             if other != path and part.weights:
                 raise ValueError(
-                    f"'{other}' and '{path}' share the layer '{part.name}', as "
-                    "a tied embedding does, and cannot be rebuilt so. Convert "
-                    "the part of the model without them. Received: a model "
-                    f"with the layer '{part.path}' in two places"
+                    f"'{other}' and '{path}' share the layer '{part.name}', "
+                    "for example a tied embedding, so they cannot be rebuilt. "
+                    "Convert the part of the model without them. Received: a "
+                    f"model with the layer '{part.path}' in two places"
                 )
 
 

@@ -257,8 +257,9 @@ class Distiller(LABModel):
     def _distillation(self, x, y_pred, sample_weight):
         if self._ask is None:
             raise ValueError(
-                f"Distiller '{self.name}' has no teacher: a file does not "
-                "include it. Call `distiller.learn_from(teacher)` first."
+                f"Distiller '{self.name}' has no teacher, because a file does "
+                "not include it. Call `distiller.learn_from(teacher)` first. "
+                "Received: teacher=None"
             )
         taught = self._ask(x)
         if isinstance(taught, dict) and isinstance(y_pred, dict):

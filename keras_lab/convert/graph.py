@@ -194,8 +194,8 @@ def check_built(model: keras.Model) -> None:
 def no_weights_yet(model: keras.Model) -> str:
     """The message about a model that is not built."""
     return (
-        f"Model '{model.name}' has no weights yet: give it a `keras.Input`, "
-        "build it, or call it on data first."
+        "The model has no weights yet. Give it a `keras.Input`, build it, or "
+        f"call it on data first. Received: model '{model.name}'"
     )
 
 
@@ -204,8 +204,8 @@ def no_binary_weights(model: keras.Model) -> str:
     if not is_built(model):
         return no_weights_yet(model)
     return (
-        f"Model '{model.name}' has no binary weights. Build it with layers of "
-        "keras_lab such as `keras_lab.BinaryDense`."
+        "The model has no binary weights. Build it with layers of keras_lab "
+        f"such as `keras_lab.BinaryDense`. Received: model '{model.name}'"
     )
 
 

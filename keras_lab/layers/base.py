@@ -115,7 +115,8 @@ class BinaryLayer:
         """ŵ in the dtype of the inputs, by default in the compute dtype."""
         if not self.built:
             raise ValueError(
-                f"Layer '{self.name}' has no weights yet. Build it first."
+                f"Layer '{self.name}' has no weights yet. Build it first. "
+                f"Received: built={self.built}"
             )
         dtype = self.compute_dtype
         if inputs is not None:

@@ -132,7 +132,8 @@ def _once(x):
     def gradient(*args, upstream=None):
         raise NotImplementedError(
             "A binary recurrent layer has only first derivatives in training. "
-            "Call it with `training=False` to differentiate twice."
+            "Call it with `training=False` to differentiate twice. Received: "
+            "training=True"
         )
 
     return x, gradient

@@ -1,4 +1,4 @@
-"""The two examples of recurrent networks, on a small text."""
+"""The examples of recurrent networks, on a small text."""
 
 import json
 
@@ -18,6 +18,7 @@ def text(tmp_path, rng):
     return str(path)
 
 
+@pytest.mark.slow
 def test_the_character_model_learns_writes_and_is_saved(text, tmp_path):
     folder = tmp_path / "out"
     char_lstm.main(

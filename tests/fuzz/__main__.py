@@ -1,4 +1,4 @@
-"""Fuzzes the readers with as many damaged files as one likes.
+"""Fuzzes the readers with any number of damaged files.
 
     python -m tests.fuzz --files 1000000 --output results/fuzz/files.json
 

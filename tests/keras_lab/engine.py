@@ -10,6 +10,8 @@ NAME = keras.config.backend()
 needs_tensorflow = pytest.mark.skipif(
     NAME != "tensorflow", reason="uses TensorFlow's own tape, graph or files"
 )
+# `.ci/run` runs no slow tests on the other backends.
+slow_on_tensorflow = pytest.mark.slow if NAME == "tensorflow" else ()
 # torch.compile takes a minute for a small network.
 can_compile = [False] if NAME == "torch" else [True, False]
 

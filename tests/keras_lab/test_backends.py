@@ -121,7 +121,3 @@ def test_a_scale_of_another_shape_is_refused_by_name(tmp_path):
     old.save_weights(tmp_path / "a.weights.h5")
     with pytest.raises(ValueError, match="'tensor' or 'channel'"):
         new.load_weights(tmp_path / "a.weights.h5")
-
-
-def test_the_clip_can_be_read():
-    assert repr(K.constraints.WeightClip(0.5)) == "WeightClip(limit=0.5)"

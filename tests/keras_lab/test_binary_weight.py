@@ -63,13 +63,6 @@ def test_another_optimizer_after_labadam_takes_over():
         )
 
 
-def test_no_warning_under_labadam():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        train(network(), keras_lab.LABAdam(0.01))
-    assert not [w for w in caught if "BWN" in str(w.message)]
-
-
 def test_a_foreign_optimizer_on_two_replicas_keeps_alpha_true(strategy):
     with strategy.scope():
         model = network("bwn")
@@ -167,13 +160,6 @@ def test_values_of_the_same_quantizer_come_back_to_the_bit(quantizer, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         new.load_weights(tmp_path / "model.weights.h5")
-    check_same(old, new)
-
-
-def test_lab_takes_the_alpha_of_a_bwn_file_as_it_is(tmp_path):
-    old, new = trained(dense_model, "bwn"), dense_model("lab")
-    old.save_weights(tmp_path / "model.weights.h5")
-    new.load_weights(tmp_path / "model.weights.h5")
     check_same(old, new)
 
 

@@ -1,7 +1,6 @@
 """The command `keras-lab`, run as a user runs it."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -33,6 +32,7 @@ def demo(tmp_path_factory):
     return folder, result.stdout, result.stderr
 
 
+@pytest.mark.slow
 def test_the_demo_shows_that_binary_connect_fails_and_lab_does_not(demo):
     _, stdout, _ = demo
     table = stdout.partition("Text:")[2]
@@ -43,6 +43,7 @@ def test_the_demo_shows_that_binary_connect_fails_and_lab_does_not(demo):
     assert nats["full precision"] < nats["LAB"] < nats["BWN"] < bytes_alone
 
 
+@pytest.mark.slow
 def test_the_demo_exports_a_file_of_at_most_a_25th(demo):
     _, stdout, _ = demo
     row = r"^  (\w+) +([\d.]+)% +(\d+) kB(?: +1/([\d.]+))?$"
@@ -58,8 +59,7 @@ def test_the_demo_exports_a_file_of_at_most_a_25th(demo):
         assert ratio == pytest.approx(rows["float"][1] / size, rel=0.01)
 
 
-def test_the_demo_leaves_one_figure_that_is_not_blank(demo):
-    folder, stdout, _ = demo
+def check_figure_and_progress(folder, stdout, stderr, networks=6):
     (path,) = folder.iterdir()
     assert path.name == "keras_lab_demo.png" and path.name in stdout
     pixels = matplotlib.image.imread(path)
@@ -67,12 +67,33 @@ def test_the_demo_leaves_one_figure_that_is_not_blank(demo):
     for half in (pixels[:, : width // 2], pixels[:, width // 2 :]):
         assert half.std() > 0.05
 
-
-def test_the_demo_prints_its_progress_and_no_log_lines(demo):
-    lines = demo[2].splitlines()
-    assert len(lines) == 6
+    lines = stderr.splitlines()
+    assert len(lines) == networks
     for number, line in enumerate(lines, start=1):
-        assert re.match(rf"\[ *\d+ s\] {number}/6 (digits|text), ", line)
+        begin = rf"\[ *\d+ s\] {number}/{networks} (digits|text), "
+        assert re.match(begin, line)
+
+
+@pytest.mark.slow
+def test_the_demo_prints_no_log_lines_and_leaves_a_figure(demo):
+    check_figure_and_progress(*demo)
+
+
+def test_a_small_demo_prints_its_progress_and_leaves_a_figure(
+    tmp_path, monkeypatch, capsys
+):
+    from keras_lab import demo
+
+    (tmp_path / "text").write_bytes(demo.TEXT.read_bytes()[:30_000])
+    (tmp_path / "output").mkdir()
+    monkeypatch.chdir(tmp_path / "output")
+    monkeypatch.setattr(demo, "TEXT", tmp_path / "text")
+    monkeypatch.setattr(demo, "DIGIT_UNITS", 128)
+    monkeypatch.setattr(demo, "CELLS", 8)
+    monkeypatch.setattr(demo, "FORMATS", ("float", "packed"))
+    monkeypatch.setattr(demo, "TEXT_SCHEMES", (demo.LAB,))
+    assert main(["demo", "--epochs", "1"]) == 0
+    check_figure_and_progress(tmp_path / "output", *capsys.readouterr(), 3)
 
 
 def test_help_answers_at_once():
@@ -165,13 +186,15 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_inspect_prints_the_summary_and_writes_the_figure(folder):
-    """In a process of its own, where keras_lab is loaded lazily."""
-    arguments = ["inspect", "model.keras", "--plot", "weights.png"]
-    result = run(*arguments, cwd=folder, env={**os.environ, "COLUMNS": "200"})
-    assert result.returncode == 0, result.stderr
-    assert "hidden (BinaryDense)" in result.stdout and "600" in result.stdout
-    first, second = result.stderr.splitlines()
+def test_inspect_prints_the_summary_and_writes_the_figure(
+    folder, monkeypatch, capsys
+):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["inspect", "model.keras", "--plot", "weights.png"]) == 0
+    stdout, stderr = capsys.readouterr()
+    assert "hidden (BinaryDense)" in stdout and "600" in stdout
+    first, second = stderr.splitlines()
     assert "--no-export" in first and second == "Figure: weights.png"
     assert matplotlib.image.imread(folder / "weights.png").std() > 0.05
 
@@ -195,8 +218,8 @@ def test_inspect_prints_the_exporters_table_of_a_tflite_file(folder, capsys):
     [
         (["missing.keras"], 2, "does not exist. Received: 'missing.keras'"),
         (["README.md"], 2, "must end in .keras, .h5, .tflite or .tflz"),
-        (["empty.keras"], 1, "the file is damaged, or not a model"),
-        (["half.keras"], 1, "the file is damaged, or not a model"),
+        (["empty.keras"], 1, "it is damaged, or not a model"),
+        (["half.keras"], 1, "it is damaged, or not a model"),
         (["folder.keras"], 2, "is a directory"),
         (["custom.keras"], 1, "the class 'Custom' is not"),
         (["model.tflite", "--plot", "figure.png"], 2, "has no latent weights"),

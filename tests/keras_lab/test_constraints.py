@@ -13,6 +13,7 @@ def test_it_clips_at_the_limit_and_comes_back_from_its_config():
     np.testing.assert_allclose(clip(w), [-0.5, -0.5, 0.1, 0.5])
     config = keras.saving.serialize_keras_object(clip)
     assert keras.saving.deserialize_keras_object(config).limit == 0.5
+    assert repr(clip) == "WeightClip(limit=0.5)"
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan"), None])

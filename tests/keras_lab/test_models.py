@@ -5,11 +5,17 @@ import numpy as np
 import pytest
 
 import keras_lab
-from tests.keras_lab.engine import NAME, can_compile
+from tests.keras_lab.engine import NAME, can_compile, slow_on_tensorflow
 from tests.keras_lab.test_algorithm import batches, dense_network
 
 
-@pytest.mark.parametrize("jit_compile", can_compile)
+@pytest.mark.parametrize(
+    "jit_compile",
+    [
+        pytest.param(jit, marks=slow_on_tensorflow if jit else ())
+        for jit in can_compile
+    ],
+)
 def test_lab_model_follows_the_same_trajectory_to_the_bit(jit_compile):
     results = []
     for model_class in (keras.Model, keras_lab.LABModel):

@@ -1,11 +1,14 @@
 """LABAdam: the update, the curvature and what its options do to α."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 from keras.ops import convert_to_tensor
 
 import keras_lab
+from tests.keras_lab.engine import slow_on_tensorflow
 from tests.keras_lab.networks import (
     check_alpha_is_true,
     check_same,
@@ -14,6 +17,8 @@ from tests.keras_lab.networks import (
     network,
     train,
 )
+
+slow_param = functools.partial(pytest.param, marks=slow_on_tensorflow)
 
 
 def test_curvature_is_that_of_the_paper():
@@ -65,23 +70,25 @@ def test_it_has_no_more_variables_than_adam():
     "options",
     [
         {"clipnorm": 0.1},
-        {"clipvalue": 0.01},
-        {"global_clipnorm": 0.1},
         {"weight_decay": 0.1},
         {"amsgrad": True},
         {"gradient_accumulation_steps": 2},
-        {"use_ema": True, "ema_momentum": 0.5},
         {"use_ema": True, "ema_overwrite_frequency": 3},
         {"loss_scale_factor": 128.0},
-        {"learning_rate": keras.optimizers.schedules.CosineDecay(0.01, 20)},
-        {"beta_1": 0.0, "beta_2": 0.9},
+        slow_param({"clipvalue": 0.01}),
+        slow_param({"global_clipnorm": 0.1}),
+        slow_param({"use_ema": True, "ema_momentum": 0.5}),
+        slow_param(
+            {"learning_rate": keras.optimizers.schedules.CosineDecay(0.01, 20)}
+        ),
+        slow_param({"beta_1": 0.0, "beta_2": 0.9}),
     ],
     ids=lambda options: "-".join(options),
 )
 def test_alpha_is_true_with_every_option(options):
     model = network()
     optimizer = keras_lab.LABAdam(**{"learning_rate": 0.01, **options})
-    train(model, optimizer)
+    train(model, optimizer, run_eagerly=False)
     check_alpha_is_true(model, optimizer)
     again = keras_lab.LABAdam.from_config(optimizer.get_config())
     assert again.get_config() == optimizer.get_config()
@@ -106,10 +113,10 @@ def test_amsgrad_uses_the_largest_second_moment():
     ("dtype", "amsgrad"),
     [
         ("bfloat16", True),
+        slow_param("float64", False),
         pytest.param("bfloat16", False, marks=pytest.mark.slow),
         pytest.param("float32", False, marks=pytest.mark.slow),
         pytest.param("float32", True, marks=pytest.mark.slow),
-        ("float64", False),
         pytest.param("float64", True, marks=pytest.mark.slow),
     ],
 )
@@ -154,8 +161,15 @@ BAD_PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("clipnorm", [None, 1.0])
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("clipnorm", "compiled"),
+    [
+        (None, True),
+        (1.0, False),
+        slow_param(None, False),
+        slow_param(1.0, True),
+    ],
+)
 def test_a_gradient_that_is_not_finite_harms_neither_weight_nor_alpha(
     clipnorm, compiled
 ):

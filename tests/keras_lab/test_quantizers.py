@@ -30,7 +30,7 @@ SEVEN = {
     [
         pytest.param(
             *quantizers,
-            marks=() if name.startswith("LAB") else pytest.mark.slow,
+            marks=() if name == "LAB2" else pytest.mark.slow,
             id=name,
         )
         for name, quantizers in SEVEN.items()

@@ -16,7 +16,7 @@ from tflite_export import (
     ValidationError,
     export_tflite,
     inspect,
-    precision,
+    layers_in_float,
     run,
 )
 from tflite_export.agreement import compare
@@ -186,7 +186,7 @@ def test_a_wrong_sign_that_is_no_tie_is_an_error(tmp_path, monkeypatch):
         return flat.to_bytes()
 
     keras.utils.set_random_seed(0)
-    monkeypatch.setattr(precision, "rewrite", with_other_signs)
+    monkeypatch.setattr(layers_in_float, "rewrite", with_other_signs)
     with pytest.raises(ValidationError, match="zero up to rounding"):
         export_tflite(UNTRAINED["dense"](), tmp_path / "m.tflite", "packed")
 

@@ -105,20 +105,6 @@ ONE_FORMAT = ["packed", *(pytest.param(f, marks=slow) for f in FORMATS[1:])]
 
 
 @pytest.mark.parametrize("format", ONE_FORMAT)
-def test_a_model_of_mixed_precision_is_exported_in_float32(tmp_path, format):
-    policy = {"dtype": "mixed_float16"}
-    parts = dense(16, **policy), maker(relu)(**policy), dense(4, **policy)
-    model, path = net((32,), *parts)(), tmp_path / "m.tflite"
-    export_tflite(model, path, format)
-    x = np.random.default_rng(0).normal(size=(5, 32)).astype("f")
-    (y,) = run(path, x).values()
-    assert y.dtype == np.float32
-    expected = np.asarray(model(x), np.float32)
-    assert np.abs(y - expected).max() < 0.02 * np.abs(expected).max()
-    assert model.layers[0].compute_dtype == "float16"
-
-
-@pytest.mark.parametrize("format", ONE_FORMAT)
 def test_one_hot_indices_stay_integers(tmp_path, rng, format):
     model = keras.Sequential(
         [

@@ -16,7 +16,7 @@ from tflite_export import (
     ValidationError,
     export_tflite,
     inspect,
-    precision,
+    layers_in_float,
     run,
 )
 from tflite_export.flatbuffer.model import FlatModel
@@ -108,9 +108,9 @@ def change_result(change):
     """Lets `change` damage the file before it is validated."""
 
     def sabotage(monkeypatch, model):
-        rewrite = precision.rewrite
+        rewrite = layers_in_float.rewrite
         monkeypatch.setattr(
-            precision,
+            layers_in_float,
             "rewrite",
             lambda model, **options: change(
                 FlatModel(rewrite(model, **options))

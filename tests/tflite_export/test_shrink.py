@@ -1,6 +1,7 @@
 """`shrink`: every file comes back, and takes a bit per binary weight."""
 
 import io
+import random
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz.damage import damaged
 from tests.tflite_export import containers
 from tests.tflite_export.containers import weights
 from tests.tflite_export.support import exported
@@ -99,8 +101,8 @@ def test_mutations_of_models_come_back(models, count):
     )
     @given(st.sampled_from(sorted(models)), st.integers(0, 2**32 - 1))
     def check(name, seed):
-        rng = np.random.default_rng(seed)
-        content = containers.random_damage(rng, models[name])
+        others = list(models.values())
+        content = damaged(random.Random(seed), models[name], others)
         assert expand(shrink(content)) == content
 
     check()

@@ -72,22 +72,6 @@ def test_step_by_step_is_the_whole_sequence(whole, tmp_path, format, steps):
         assert len(FlatModel(path.read_bytes()).subgraphs) == 1
 
 
-def test_the_model_itself_is_left_as_it_was(tmp_path):
-    model = keras.Sequential(
-        [
-            keras.Input((1, 4), batch_size=2),
-            keras_lab.BinaryLSTM(8, stateful=True, name="lstm"),
-        ]
-    )
-    x = np.ones((2, 1, 4), "f")
-    before = np.asarray(model(x))
-    report = export_tflite(model, tmp_path / "m.tflite")
-    assert report.batch_size == 2
-    model.layers[0].reset_state()
-    np.testing.assert_array_equal(model(x), before)
-    assert model.layers[0].stateful
-
-
 def test_indices_become_vectors_in_front_of_the_layer(tmp_path):
     letters = np.random.default_rng(0).integers(0, 7, (1, STEPS)).astype("i4")
 

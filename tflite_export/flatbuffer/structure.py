@@ -47,7 +47,7 @@ TABLES = {
     "TensorMap": {0: STRING},
     ANY: {},
 }
-# More than any model has. Tables that share parts could be counted for ever.
+# More than any model has. Tables that share parts could be counted forever.
 MAX_TABLES = 2_000_000
 MOST_ELEMENTS = 1 << 48
 

@@ -125,7 +125,7 @@ class Site:
         return any(self._sign_inputs) or self._feeds_sign
 
     def replace_weights(self, tensor: int) -> None:
-        """Lets the operators that read the constant read another tensor."""
+        """Makes the operators that read the constant read another tensor."""
         for operator in self.subgraph.operators:
             operator.inputs[operator.inputs == self.constant.tensor] = tensor
 

@@ -26,7 +26,7 @@ def can_apply(model: FlatModel, subgraph, operator) -> bool:
 
 
 def apply(model: FlatModel, subgraph, operator) -> None:
-    """Lets PAD do the padding."""
+    """Pads with a PAD operator instead."""
     new = Replacement(model, subgraph, operator)
     operator.inputs[0] = new.pad(new.data, new.padding(0), new.padding(1))
     operator.builtinOptions.padding = schema.Padding.VALID

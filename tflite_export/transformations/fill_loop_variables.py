@@ -21,7 +21,7 @@ def can_apply(model: FlatModel, subgraph, operator) -> bool:
 
 
 def apply(model: FlatModel, subgraph, operator) -> None:
-    """Lets FILL write the initial values."""
+    """Writes the initial values with a FILL operator."""
     for number, tensor in enumerate(inputs_of(operator)):
         if not _is_one_number(model, subgraph, tensor):
             continue

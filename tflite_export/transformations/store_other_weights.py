@@ -211,7 +211,7 @@ def _quantize(model, subgraph, index, axis):
 
 
 def _dequantize(model, subgraph, index):
-    """Lets the operators that read a constant read it as float32."""
+    """Makes the operators that read a constant read it as float32."""
     users = model.consumers(subgraph, index)
     shape = shape_of(subgraph.tensors[index])
     floats = model.insert(
@@ -222,7 +222,7 @@ def _dequantize(model, subgraph, index):
 
 
 def _restore_rows(model, subgraph, gather, table):
-    """Lets GATHER look up integers, and makes floats of what it found."""
+    """Makes GATHER look up integers, and converts its result to float32."""
     (output,) = gather.outputs.tolist()
     tensor = subgraph.tensors[output]
     rows = model.add_tensor(

@@ -206,6 +206,7 @@ def test_a_damaged_idx_file_is_named(tmp_path):
 CIFAR_FILES = [f"data_batch_{n}" for n in range(1, 6)] + ["test_batch"]
 
 
+@pytest.mark.slow
 @needs("cifar-10-batches-py/test_batch")
 def test_cifar10_parts_are_the_files_one_after_the_other():
     data = datasets.cifar10(DATA, raw=True)

@@ -13,7 +13,7 @@ import pytest
 
 from examples.paper import train
 from examples.paper.data import Dataset, Part, text_file
-from examples.paper.recipes import RECIPES, Plan
+from examples.paper.recipes import RECIPES, Plan, Recipe
 from examples.paper.results import Finished, RunError
 from examples.paper.schemes import SCHEMES
 
@@ -29,8 +29,17 @@ def tiny_data(_folder=None):
     return Dataset(*parts, classes=10, files={"none": "0" * 64})
 
 
+class EagerRecipe(Recipe):
+    """So few steps take less time than tracing one."""
+
+    def build(self, *args, **options):
+        model = super().build(*args, **options)
+        model.run_eagerly = True
+        return model
+
+
 TINY = dataclasses.replace(
-    RECIPES["mnist"],
+    EagerRecipe(**vars(RECIPES["mnist"])),
     data=tiny_data,
     sizes={"width": 16},
     batch=8,
@@ -294,6 +303,7 @@ def test_missing_data_is_reported_once(tmp_path, capsys):
     assert capsys.readouterr().err.count("does not exist") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`keep_memory:UserWarning")
 def test_the_command_runs_and_does_not_overwrite(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(train.RECIPES, "mnist", TINY)

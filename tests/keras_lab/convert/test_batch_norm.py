@@ -32,7 +32,7 @@ def assert_statistics_of(layer, seen):
 
 @pytest.mark.parametrize("batch_size", [13, 10, 40])
 def test_recalibration_gives_the_statistics_of_the_data(batch_size):
-    """Whatever the batches are: 13 leaves one row for the last."""
+    """With any batch size: with 13, the last batch has one row."""
     model, x = network(), random((40, 8, 8, 3))
     x += np.arange(40)[:, None, None, None] / 10  # Batches differ, then.
     conv, first, _, second = model.layers
@@ -108,7 +108,7 @@ def test_batches_are_given_as_to_fit_and_frozen_layers_stay(make):
 def test_after_an_error_the_model_is_as_it_was():
     model, x = network(), random((10, 8, 8, 3))
     before = model.get_weights()
-    with pytest.raises(ValueError, match=r"'first'.*not finite"):
+    with pytest.raises(ValueError, match="'first' must be finite"):
         keras_lab.recalibrate_batch_norm(model, [x, np.nan * x])
     assert_same(before, model.get_weights())
     assert model.layers[3].momentum == 0.7

@@ -194,8 +194,8 @@ def test_bad_input_is_named_and_the_model_untouched():
     embedding = layers.Embedding(9, 6, name="words")
     tied = layers.Dense(6)(layers.Dense(6)(embedding(words)))
     tied = keras.Model(words, Head(embedding, name="head")(tied))
-    lora, quantized = (model_of(Block(name="block")) for _ in range(2))
-    lora.get_layer("block").first.enable_lora(2)
+    lora, quantized = (model_of(Picky(name="block")) for _ in range(2))
+    lora.get_layer("block").dense.enable_lora(2)
     quantized.quantize("int8")
     plain = sequential((4,), layers.ReLU(), name="plain")
     for model, message in (

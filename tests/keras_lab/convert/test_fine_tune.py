@@ -30,7 +30,9 @@ def classifier(x, y, activation="softmax"):
     return model
 
 
-@pytest.mark.parametrize("logits", [False, True])
+@pytest.mark.parametrize(
+    "logits", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_each_stage_is_measured_and_the_trained_model_stays(
     rng, capsys, logits
 ):

@@ -90,7 +90,7 @@ def test_a_model_that_cannot_be_made_again_is_named():
     with pytest.raises(ValueError, match="no `get_config`"):
         keras_lab.freeze(sequential((4,), WithoutConfig(len)))
     empty = keras.Sequential([keras_lab.BinaryDense(3)], name="empty")
-    with pytest.raises(ValueError, match="'empty' has no weights yet"):
+    with pytest.raises(ValueError, match=r"no weights yet.*'empty'"):
         keras_lab.freeze(empty)
 
 

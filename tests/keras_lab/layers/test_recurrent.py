@@ -199,14 +199,9 @@ def test_a_saved_model_goes_on_training_as_if_never_stopped(
     np.testing.assert_array_equal(model(x), clone(x))
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "LSTM",
-        pytest.param("GRU", marks=pytest.mark.slow),
-        pytest.param("SimpleRNN", marks=pytest.mark.slow),
-    ],
-)
+# With XLA, `test_recurrent_cells.py` compares an LSTM with the oracle.
+@pytest.mark.slow
+@each_kind
 def test_training_is_the_same_with_and_without_jit(kind):
     x, y = random(8, TIME, FEATURES), random(8, TIME, 3, seed=1)
     weights = []
@@ -220,6 +215,7 @@ def test_training_is_the_same_with_and_without_jit(kind):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_two_replicas_of_half_a_batch_train_as_one_of_the_whole(strategy):
     import tensorflow as tf
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.graph.site import Site
-from tflite_export.probe import int8_data, run_with_tensors
+from tflite_export.inner_tensors import int8_data, run_with_tensors
 
 # On how many samples the tensors inside are compared.
 FEW_SAMPLES = 2

@@ -62,7 +62,8 @@ def _check_weights(model, format):
         for variable in (weight.latent, weight.alpha):
             if not np.all(np.isfinite(variable.numpy())):
                 raise ValidationError(
-                    f"'{variable.path}' has a NaN or an infinite number in it."
+                    f"'{variable.path}' must be finite. Received: a weight "
+                    "with a NaN or an infinite number in it"
                 )
         weight.check_alpha()
 
@@ -97,7 +98,7 @@ def _check_layer(layer):
 def _check_name(what, layer):
     if not NAME.fullmatch(layer.name):
         raise ConversionError(
-            f"{what} '{layer.name}' has a name that TensorFlow does not take. "
+            f"{what} '{layer.name}' has a name that TensorFlow refuses. "
             "A name begins with a letter or a digit, and has only A-Z, a-z, "
             "0-9 and the characters _ . / > - in it. Give it another `name`. "
             f"Received: name={layer.name!r}"
@@ -109,9 +110,9 @@ def _check_inputs_and_outputs(model):
     for name, tensor in zip(input_names(model), model.inputs):
         if tensor.dtype.upper() not in NUMPY_TYPES:
             raise ConversionError(
-                f"Input '{name}' has a type that NumPy and the stock runtime "
-                "do not share. Give the model numbers: look up texts before "
-                f"it. Received: dtype='{tensor.dtype}'"
+                f"Input '{name}' must have a type that NumPy and the stock "
+                "runtime both have. Give the model numbers, and look up texts "
+                f"before it. Received: dtype='{tensor.dtype}'"
             )
     is_open = all(tensor.shape[:1] == (None,) for tensor in model.inputs)
     outputs = keras.tree.flatten(model.output)

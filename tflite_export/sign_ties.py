@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 import keras_lab
-from tflite_export.probe import run_with_tensors, sign_arguments
+from tflite_export.inner_tensors import run_with_tensors, sign_arguments
 
 # A value is a tie if it is so small, relative to the largest one.
 TIE = 1e-5
@@ -21,7 +21,7 @@ LEAST_EQUAL = 0.99
 
 
 class Ties:
-    """Lets a rebuilt model take the signs of a file wherever there are ties.
+    """Makes a rebuilt model take the signs of a file wherever there are ties.
 
     Args:
         content: The bytes of a `.tflite` file.

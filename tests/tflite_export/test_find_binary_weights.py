@@ -19,7 +19,7 @@ from tests.tflite_export.support import (
 )
 from tflite_export import export as export_module
 from tflite_export import export_tflite, inspect, pack, read_packed, run
-from tflite_export.find import _choose, _Match
+from tflite_export.find_binary_weights import _choose, _Match
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.graph.weights import Kernel
 from tflite_export.prepare import trained_kernels
@@ -113,19 +113,6 @@ def test_every_kernel_has_a_path_of_its_own(rng, make, equal, alphas):
             for path, weight in trained.items()
         )
         assert exported.error(format) < 0.02
-
-
-def test_layers_of_one_name_in_two_models_are_two_kernels(tmp_path):
-    def tower(name):
-        x = keras.Input((32,))
-        y = keras_lab.BinaryDense(16, name="fc")(x)
-        return keras.Model(x, y, name=name)
-
-    a, b = keras.Input((32,)), keras.Input((32,))
-    y = layers.Add()([tower("l")(a), tower("r")(b)])
-    export_tflite(keras.Model([a, b], y), tmp_path / "t.tflite")
-    found = [weight.path for weight in read_packed(tmp_path / "t.tflite")]
-    assert found == ["l/fc/kernel", "r/fc/kernel"]
 
 
 def beside_ones():

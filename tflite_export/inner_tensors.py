@@ -48,7 +48,7 @@ def run_with_tensors(
 
 
 def _cut(model, values):
-    """Lets operators with int8 weights read new inputs of the model.
+    """Makes operators with int8 weights read new inputs of the model.
 
     Returns:
         The values of the new inputs, by number.

@@ -2,7 +2,7 @@
 
 The runtime rounds the inputs of an int8 layer to 8 bits, with one range for the
 whole tensor. In a deep network the errors of many layers add up, and some
-layers add much more than others. `rounding` tells how much. The worst ones
+layers add much more than others. `int8_errors` says how much. The worst ones
 compute in float32 instead, as few as are needed.
 """
 
@@ -13,13 +13,13 @@ import time
 import numpy as np
 
 from tflite_export.agreement import Agreement, InFloat
-from tflite_export.find import find_binary_constants
+from tflite_export.find_binary_weights import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel
+from tflite_export.int8_errors import shares_of_error
 from tflite_export.interpreter import make_interpreter, run_batches
 from tflite_export.metadata import read_metadata
 from tflite_export.plan import plan
 from tflite_export.rewrite import rewrite
-from tflite_export.rounding import shares_of_error
 from tflite_export.validate import Reference, measure
 
 # How often each of two files is run to compare their speed.
