@@ -8,7 +8,7 @@ import numpy as np
 from tflite_export.agreement import Agreement, InFloat
 from tflite_export.container import read_content
 from tflite_export.errors import damage_as_error
-from tflite_export.find_binary_weights import find_binary_constants
+from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel, inputs_of, name_of
 from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
 from tflite_export.graph.names import readable

@@ -5,11 +5,6 @@ import warnings
 import keras
 
 import keras_lab
-from tflite_export.argument_checks import (
-    check_model,
-    check_numbers,
-    validation_inputs,
-)
 from tflite_export.container import shrink
 from tflite_export.contents import describe
 from tflite_export.convert import convert
@@ -21,6 +16,11 @@ from tflite_export.formats import (
     SUFFIXES,
     Format,
     OtherWeights,
+)
+from tflite_export.inputs import (
+    check_model,
+    check_numbers,
+    validation_inputs,
 )
 from tflite_export.layers_in_float import write_in_tolerance
 from tflite_export.other_backend import export_in_process, is_other_backend

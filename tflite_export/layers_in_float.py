@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from tflite_export.agreement import Agreement, InFloat
-from tflite_export.find_binary_weights import find_binary_constants
+from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.int8_errors import shares_of_error
 from tflite_export.interpreter import make_interpreter, run_batches

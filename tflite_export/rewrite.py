@@ -5,7 +5,7 @@ import warnings
 
 from tflite_export.container import read_content
 from tflite_export.errors import NothingBinaryError, damage_as_error
-from tflite_export.find_binary_weights import (
+from tflite_export.find import (
     find_binary_constants,
     kernels_not_found,
 )

@@ -12,7 +12,7 @@ from tests.tflite_export.support import (
     tolerance,
 )
 from tflite_export import Format, inspect
-from tflite_export.find_binary_weights import find_binary_constants
+from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.graph.weights import ALWAYS_PER_CHANNEL
 from tflite_export.plan import plan

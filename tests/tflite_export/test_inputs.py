@@ -18,7 +18,7 @@ from tflite_export import (
     run,
 )
 from tflite_export import export as export_module
-from tflite_export.argument_checks import validation_inputs
+from tflite_export.inputs import validation_inputs
 
 dense = maker(keras_lab.BinaryDense)
 
