@@ -19,10 +19,14 @@ def litert():
     """The stock runtime, with XNNPACK."""
     from ai_edge_litert.interpreter import Interpreter
 
+    from tflite_export.expanders import tflz
+
+    expand = {".gz": gzip.decompress, ".tflz": tflz.expand}
+
     def load(path, threads):
-        source = {"model_path": path}
-        if path.endswith(".gz"):
-            content = gzip.decompress(Path(path).read_bytes())
+        source, suffix = {"model_path": path}, Path(path).suffix
+        if suffix in expand:
+            content = expand[suffix](Path(path).read_bytes())
             source = {"model_content": content}
         interpreter = Interpreter(**source, num_threads=threads)
         interpreter.allocate_tensors()

@@ -1,7 +1,8 @@
 """Size, load time, memory and latency of the files that users would ship.
 
 Four networks of the paper: MNIST, CIFAR-10, SVHN with K = 64, and the LSTM of
-512 cells over 100 steps. Ours in four formats; the float network in the formats
+512 cells over 100 steps. Ours in four formats and as containers of `fast`, one
+of them with the other weights in int8; the float network in the formats
 of TensorFlow's converter and of ai-edge-quantizer; tfmot's network with two
 values per kernel, in float32 and int8, compressed with gzip; and larq's for its
 own runtime. Kernels are new, biases and batch norms random.
@@ -31,6 +32,7 @@ SOURCE = "tflite_float32"
 # The formats that each peer writes.
 FORMATS = {
     "keras_lab": (
+        *("container", "container_int8"),
         *("packed", "packed_float", "fast", "float"),
         *(SOURCE, "tflite_float16", "tflite_int8"),
     ),
@@ -75,9 +77,11 @@ def write_files(rows, network, folder, versions):
                 refuse(rows[format], error)
             continue
         versions[peer] = worker.versions
-        suffix = ".tflite.gz" if peer == "tfmot" else ".tflite"
         with worker:
             for format in formats:
+                suffix = ".tflite.gz" if peer == "tfmot" else ".tflite"
+                if format.startswith("container"):
+                    suffix = ".tflz"
                 task = {"format": format, "path": f"{folder}/{format}{suffix}"}
                 try:
                     rows[format] |= worker.call("export", **task, **network)

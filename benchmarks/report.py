@@ -15,7 +15,8 @@ import statistics
 from pathlib import Path
 
 from benchmarks import harness, runtime_table, tables
-from benchmarks.tables import TASKS, headline
+from benchmarks.headline import headline
+from benchmarks.tables import TASKS
 
 ROOT = harness.RESULTS.parents[1]
 DOCUMENTS = ("results/benchmarks/README.md", "README.md", "docs/**/*.md")

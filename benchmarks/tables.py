@@ -1,6 +1,5 @@
 """The tables, as Markdown, from the contents of the JSON files alone."""
 
-import re
 import statistics
 
 from benchmarks import harness
@@ -22,6 +21,8 @@ METHODS = {
 }
 BITS = {"keras": 32, "int8": 8}
 FORMATS = {
+    "container": "**container** (`.tflz`)",
+    "container_int8": '**container**, `other_weights="int8"`',
     "packed": "**packed**",
     "packed_float": "**packed_float**",
     "fast": "**fast**",
@@ -147,7 +148,8 @@ def peers_accuracy(content):
 
 def over_limit(row):
     """The file over one bit per binary weight and four bytes per float."""
-    limit = row["binary_weights"] / 8 + 4 * row["float_parameters"]
+    size = 1 if row["format"] == "container_int8" else 4
+    limit = row["binary_weights"] / 8 + size * row["float_parameters"]
     return f"{row['file_bytes'] / limit:.2f}"
 
 
@@ -190,6 +192,23 @@ def train_step(content):
         for xla, title in XLA.items()
     }
     return grid(content, "network, memory", lines, columns)
+
+
+def backend_step(content):
+    lines = {}
+    for row in content["rows"]:
+        key = {k: row[k] for k in ("network", "keep_memory", "jit_compile")}
+        parts = [
+            {"mlp": "MNIST network", "large": "10⁸ weights"}[row["network"]],
+            "" if row["keep_memory"] else "without `keep_memory()`",
+            XLA.get(row["jit_compile"], ""),
+        ]
+        lines[", ".join(filter(None, parts))] = key
+    columns = {
+        title: ({}, lambda row, clock=clock: ratio(row[clock]))
+        for clock, title in (("wall", "time"), ("cpu", "CPU time"))
+    }
+    return grid(content, "LAB / Keras float", lines, columns)
 
 
 def recurrent_step(content):
@@ -306,61 +325,6 @@ def machine(content):
 
 
 QUANTIZED = ["tflite_float16", "tflite_int8", "int4", "int2"]
-# The columns of the headline: a method of training, and the formats of files
-# that are compared with ours.
-HEADLINE = {
-    "keras_lab": ("lab", []),
-    "float32": ("keras", ["tflite_float32"]),
-    "larq": ("larq_weights", ["compute_engine"]),
-    "tfmot, 2 clusters": ("clusters", ["clusters", "clusters_int8"]),
-    "TFLite, ai-edge-quantizer": ("int8", QUANTIZED),
-}
-
-
-def headline(results):
-    """One row per quantity: keras_lab, float32 and the other libraries."""
-    steps, accuracy, files = (
-        results.get(f"peers_{part}", {}).get("rows", [])
-        for part in ("train_step", "accuracy", "files")
-    )
-    methods, formats = zip(*HEADLINE.values())
-    lines = []
-    for xla, how in ((True, "with XLA"), (False, "without XLA")):
-        title = f"training step, MNIST network, {how} (Keras float32 = 1)"
-        key = {"network": "mlp", "jit_compile": xla}
-        found = [find(steps, method=m, **key) for m in methods[:-1]]
-        texts = [
-            cell(r, lambda r: f"{r['ratio']['median']:.2f}") for r in found
-        ]
-        lines.append([title, *texts, "–"])
-    title = "test error, MNIST network, 512 units, 10 epochs"
-    texts = [errors(accuracy, method)[1] for method in methods]
-    lines.append([title, *texts[:-1], f"{texts[-1]} (int8)"])
-    for ours, quantity, value, show in (
-        ("packed", "file size", lambda row: row["file_bytes"], megabytes),
-        ("fast", "inference", one_thread, lambda ms: f"{ms:.2f} ms"),
-    ):
-        for network, title in NETWORKS.items():
-            rows = [row for row in files if row["network"] == network]
-            texts = [best(rows, f or [ours], value, show) for f in formats]
-            lines.append([f"{quantity}, {title} (ours: `{ours}`)", *texts])
-    return table(["", *HEADLINE], lines)
-
-
-def one_thread(row):
-    return 1000 * statistics.median(row["seconds"]["1"])
-
-
-def best(rows, formats, value, show):
-    """The smallest value of some formats, with the format if it is a choice."""
-    found = [find(rows, format=format) for format in formats]
-    made = [row for row in found if row and "cannot" not in row]
-    if not made:
-        return cell(found[0], str)
-    row = min(made, key=value)
-    name = re.sub("tflite_|clusters_", "", row["format"])
-    name = f" ({name.replace('clusters', 'float32')})" if found[1:] else ""
-    return show(value(row)) + name
 
 
 # The tables by name, each with the part that it is made of.
@@ -373,6 +337,10 @@ BLOCKS = {
     },
     "growth": ("growth", growth),
     "train_step": ("train_step", train_step),
+    **{
+        f"train_step_{name}": (f"train_step_{name}", backend_step)
+        for name in ("tensorflow", "jax", "torch")
+    },
     "recurrent_step": ("recurrent_step", recurrent_step),
     "recurrent_parts": ("recurrent_step", recurrent_parts),
     "inference": ("inference", inference),

@@ -117,7 +117,7 @@ def export(format, path, network, width):
     """Writes a network of the paper in one of our formats.
 
     If the format's name starts with "tflite_", the file is what TensorFlow's
-    converter makes of the float network.
+    converter makes of the float network. A container has a "fast" file in it.
     """
     if format.startswith("tflite_"):
         model, _ = make(networks.describe(network, width), "keras")
@@ -126,7 +126,12 @@ def export(format, path, network, width):
         Path(path).write_bytes(content)
         return {}
     model = shared.as_if_trained(paper_network(network, width))
+    options = {"format": format}
+    if format.startswith("container"):
+        options = {"format": "fast"}
+        if format == "container_int8":
+            options["other_weights"] = "int8"
     start = time.perf_counter()
-    report = tflite_export.export_tflite(model, path, format)
+    report = tflite_export.export_tflite(model, path, **options)
     seconds = time.perf_counter() - start
     return {"export_seconds": seconds, "max_error": report.agreement.max_error}
