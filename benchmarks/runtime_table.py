@@ -21,7 +21,7 @@ WRONG = "wrong"
 def outcome(row) -> str | None:
     """Returns `None` if a file works, `WRONG`, or the error in three words."""
     if "error" in row:
-        tolerance = TOLERANCES[row["format"]]
+        tolerance = TOLERANCES[row["format"].split(",")[0]]
         right = row["finite"] and row["error"] <= tolerance
         return None if right else WRONG
     for pattern, words in REASONS:
@@ -70,5 +70,5 @@ def table(content) -> str:
             for format in FORMATS
         ]
         lines.append([name, *cells])
-    heads = [f'`"{format}"`' for format in FORMATS]
+    heads = [f"`{format}`" for format in FORMATS]
     return tables.table(["runtime", *heads], lines)

@@ -1,19 +1,27 @@
-"""A sum over many weights, for backends that store what they do not fuse."""
+"""Sums over many weights, as TensorFlow computes them fastest."""
 
 import math
 
 from keras import ops
 
-__all__ = ["sum_of"]
+__all__ = ["sum_of", "weighted_sums"]
 
 
-def sum_of(function, tensors, keep, blocks):
+def weighted_sums(function, x, w, keep):
+    """Σ d|w| and Σ d with d = function(x), over all axes but `keep`."""
+    above = sum_of(lambda w, x: function(x) * ops.abs(w), (w, x), keep)
+    # With a different number of blocks: XLA computes equal expressions once,
+    # and would store all of d to do so.
+    return above, sum_of(function, (x,), keep, blocks=8)
+
+
+def sum_of(function, tensors, keep, blocks=16):
     """Σ function(*tensors) over all axes but `keep`.
 
-    Adds up blocks of rows, then sums the entries of that total. TensorFlow's
-    XLA on a CPU would store function(*tensors) and then reduce it slowly; block
-    by block it is one pass over the arguments, several times faster. Blocks
-    that end within a row would cost it a division per weight.
+    Adds up blocks of rows, then sums the entries of that total. XLA on a
+    CPU would store function(*tensors) and then reduce it slowly; block by block
+    it is one pass over the arguments, several times faster. Blocks that end
+    within a row would cost a division per weight.
     """
     shape = tuple(tensors[0].shape)
     if not keep:

@@ -18,12 +18,12 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
-    "once",
     "sign",
     "signed",
     "sqrt",
     "sum_of",
     "sync",
+    "weighted_sums",
 ]
 
 # The training step is a pure function. What an optimizer assigns is kept only
@@ -77,25 +77,22 @@ def is_concrete(x) -> bool:
     return not isinstance(x, jax.core.Tracer)
 
 
-def once(function, x):
-    """A function and its argument, so that function(x) is computed only once.
-
-    In two sums XLA would compute it twice, and store each constant in it with
-    the shape of x.
-    """
-    return (lambda y: y), function(jax.lax.optimization_barrier(x))
-
-
 def signed(alpha, w):
     """α where w ≥ 0, and −α elsewhere, in the dtype of α."""
     return ops.where(ops.greater_equal(w, 0), alpha, -alpha)
 
 
-def sum_of(function, tensors, keep, blocks):
-    """Σ function(*tensors) over all axes but `keep`.
+def weighted_sums(function, x, w, keep):
+    """Σ d|w| and Σ d with d = function(x), over all axes but `keep`."""
+    # d is stored. In the two sums XLA would compute it twice, and store each
+    # constant in it with the shape of x.
+    d = function(jax.lax.optimization_barrier(x))
+    above = sum_of(lambda w, d: d * ops.abs(w), (w, d), keep)
+    return above, sum_of(lambda d: d, (d,), keep)
 
-    `blocks` is for TensorFlow.
-    """
+
+def sum_of(function, tensors, keep):
+    """Σ function(*tensors) over all axes but `keep`."""
     # XLA takes twice as long for update and sums without the barrier, and
     # four times as long with the sums in blocks (2048 × 2048, on a CPU).
     total = function(*jax.lax.optimization_barrier(tensors))

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import ops
 from tensorflow.python.ops import control_flow_util
 
-from keras_lab._blocks import sum_of
+from keras_lab._blocks import sum_of, weighted_sums
 
 __all__ = [
     "DEFERS_GRADIENTS",
@@ -22,12 +22,12 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
-    "once",
     "sign",
     "signed",
     "sqrt",
     "sum_of",
     "sync",
+    "weighted_sums",
 ]
 
 # An optimizer can assign α inside a compiled step.
@@ -126,11 +126,6 @@ def _has_started():
         return True
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     return False
-
-
-def once(function, x):
-    """A function and its argument: XLA would store function(x)."""
-    return function, x
 
 
 def signed(alpha, w):

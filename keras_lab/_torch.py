@@ -22,12 +22,12 @@ __all__ = [
     "init_scope",
     "is_concrete",
     "keep_memory",
-    "once",
     "sign",
     "signed",
     "sqrt",
     "sum_of",
     "sync",
+    "weighted_sums",
 ]
 
 # An optimizer can assign α in a training step.
@@ -96,17 +96,26 @@ def is_concrete(x) -> bool:
     return getattr(getattr(x, "device", None), "type", "cpu") != "meta"
 
 
-def once(function, x):
-    """A function and its argument: it need not be computed only once."""
-    return function, x
+@torch.no_grad()
+def weighted_sums(function, x, w, keep):
+    """Σ d|w| and Σ d with d = function(x), over all axes but `keep`."""
+
+    def both(x, w):
+        d = function(x)
+        return d * w.abs(), d
+
+    return _sums(both, (x, w), keep)
 
 
 @torch.no_grad()
-def sum_of(function, tensors, keep, blocks):
-    """Σ function(*tensors) over all axes but `keep`.
+def sum_of(function, tensors, keep):
+    """Σ function(*tensors) over all axes but `keep`."""
+    (total,) = _sums(lambda *parts: [function(*parts)], tensors, keep)
+    return total
 
-    `blocks` is for TensorFlow.
-    """
+
+def _sums(function, tensors, keep):
+    """As `sum_of`, of each tensor that the function returns."""
     if not keep:
         tensors = [x.reshape(-1) for x in tensors]
     shape = tensors[0].shape
@@ -115,10 +124,10 @@ def sum_of(function, tensors, keep, blocks):
         rows = max(PART // math.prod(shape[1:]), 1)
     axes = [axis for axis in range(len(shape)) if axis not in keep]
     parts = [
-        function(*(x[start : start + rows] for x in tensors)).sum(axes)
-        for start in range(0, shape[0], rows)
+        [y.sum(axes) for y in function(*(x[i : i + rows] for x in tensors))]
+        for i in range(0, shape[0], rows)
     ]
-    return torch.stack(parts).sum(0)
+    return [torch.stack(part).sum(0) for part in zip(*parts)]
 
 
 def sync(model):

@@ -152,7 +152,7 @@ def _run_inspect(arguments):
                 _inspect_tflite(arguments)
             else:
                 _inspect_keras(arguments)
-    except (OSError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         print(f"keras-lab inspect: error: {error}", file=sys.stderr)
         return 1
     return 0

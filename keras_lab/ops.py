@@ -54,17 +54,15 @@ def lab_scale(w, d, keep=()):
         keep: The axes along which α varies.
     """
     d = d if isinstance(d, Elementwise) else Elementwise(lambda x: x, d)
-    function, x = backend.once(d.function, ops.convert_to_tensor(d.argument))
-    above = _sum(lambda w, x: function(x) * ops.abs(w), (w, x), keep)
-    # With a different number of blocks: TensorFlow's XLA computes equal
-    # expressions once, and would store all of d to do so.
-    return above / _sum(function, (x,), keep, blocks=8)
+    w, x = ops.convert_to_tensor(w), ops.convert_to_tensor(d.argument)
+    above, below = backend.weighted_sums(d.function, x, w, keep)
+    return above / below
 
 
 def bwn_scale(w, keep=()):
     """α = ‖w‖₁ / n: the curvature is uniform (Equation 2, Remark 3.1)."""
     count = math.prod(w.shape) // math.prod(w.shape[axis] for axis in keep)
-    return _sum(ops.abs, (w,), keep) / count
+    return backend.sum_of(ops.abs, (ops.convert_to_tensor(w),), keep) / count
 
 
 def binary_connect_scale(w, keep=()):
@@ -115,9 +113,3 @@ def sum_dtype(dtype):
     Not `keras.backend.result_type`, which may forget float64.
     """
     return "float64" if dtype == "float64" else "float32"
-
-
-def _sum(function, tensors, keep, blocks=16):
-    """Σ function(*tensors) over all axes but `keep`."""
-    tensors = [ops.convert_to_tensor(x) for x in tensors]
-    return backend.sum_of(function, tensors, keep, blocks)

@@ -210,6 +210,8 @@ class LABAdam(keras.optimizers.Adam):
             for gradient, variable in zip(grads, variables)
             if not isinstance(variable, Scale)
         ]
+        if not pairs:
+            return
         with refreshed_by_optimizer():
             super().apply(*map(list, zip(*pairs)))
         for gradient, variable in pairs:

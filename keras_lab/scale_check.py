@@ -32,7 +32,7 @@ class ScaleCheck:
     def __init__(self, weight):
         self._weight = weight
         self._trained_by = lambda: None
-        self._is_uniform = False
+        self.is_uniform = False
         self._loaded = None
 
     @property
@@ -47,19 +47,19 @@ class ScaleCheck:
         """From now on α comes from the curvature of this optimizer."""
         # Not kept alive: its moments are twice as large as the weight.
         self._trained_by = weakref.ref(optimizer)
-        self._is_uniform = False
+        self.is_uniform = False
 
     def computed_without_curvature(self):
         """From now on α is mean|w|."""
-        self._trained_by, self._is_uniform = lambda: None, True
+        self._trained_by, self.is_uniform = lambda: None, True
 
     def loaded(self):
         """α has been loaded, from wherever it came."""
-        self._is_uniform = False
+        self.is_uniform = False
 
     def remember(self):
         """Remembers that α belongs to the present latent weight."""
-        if self._is_uniform:
+        if self.is_uniform:
             return  # It must be mean|w|.
         self._loaded = self._entries(), to_numpy(self._weight.alpha)
 
@@ -82,7 +82,7 @@ class ScaleCheck:
             same_alpha = np.allclose(alpha, loaded_alpha, tolerance, 0)
             if same_alpha and np.array_equal(entries, loaded_entries):
                 return False
-        known = same_alpha or self._is_uniform or self.optimizer is not None
+        known = same_alpha or self.is_uniform or self.optimizer is not None
         if not known:
             return False
         scales = self.expected_scale(), weight.compute_scale(weight.latent)

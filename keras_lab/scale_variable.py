@@ -37,8 +37,13 @@ class Scale(keras.Variable):
         if not self.weight.quantizer.needs_curvature:
             self.weight.repair()
             return value
-        self.weight.scale_check.remember()
-        if self.weight.scale_check.is_binary_connects():
+        check = self.weight.scale_check
+        trained = backend.SCALE_IS_TRAINABLE and check.is_uniform
+        if trained and check.is_stale():
+            # Other optimizers average α, as they do all trainable variables.
+            self.weight.refresh()
+        check.remember()
+        if check.is_binary_connects():
             self.weight.repair()
         return value
 

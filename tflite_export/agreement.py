@@ -27,9 +27,10 @@ class Agreement:
             `None` unless the model has one output with several classes.
         computed_in: `"float32"` if the model has another precision, and was
             compared with what its layers compute in float32. Else empty.
-        ties: The share of values before a sign that are zero up to rounding.
-            There the sign is undecided, and Keras was given the file's signs.
-            0 if that was not needed.
+        ties: The share of values before a sign that are zero up to rounding,
+            so that their sign is undecided. Counted only if the outputs differ.
+        error_with_ties: If Keras was given the file's signs at the ties,
+            ‖y' − y‖ / ‖y‖ with its own signs. Else 0.
     """
 
     runtime: str
@@ -42,6 +43,7 @@ class Agreement:
     equal_predictions: float | None
     computed_in: str = ""
     ties: float = 0.0
+    error_with_ties: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import re
+import tempfile
 
 import keras
 import numpy as np
@@ -137,6 +138,12 @@ def _name_inputs_and_outputs(flat, model):
     """Gives inputs and outputs the names and the order that Keras has."""
     main = flat.subgraphs[0]
     inputs, outputs = flat.signature()
+    if "output_0" not in outputs:
+        raise ConversionError(
+            f"TensorFlow could not convert model '{model.name}'. Is there "
+            "space in the folder for temporary files? Received: "
+            f"{tempfile.gettempdir()}, and outputs named {sorted(outputs)}"
+        )
     main.inputs, main.outputs = (
         np.array([tensors[n] for n in _numbered(name, tensors)], np.int32)
         for name, tensors in (("input", inputs), ("output", outputs))

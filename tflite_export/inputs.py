@@ -20,7 +20,7 @@ from tflite_export.prepare import as_functional, input_names, output_names
 # How many random samples there are, and the length of an axis of any length.
 RANDOM_SAMPLES, RANDOM_SIZE = 8, 16
 # A name that TensorFlow takes anywhere. It takes others in some places.
-NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.>-]*")
 # Modes of `model.quantize` that the converter does not know.
 CANNOT_CONVERT = ("int8", "float8")
 
@@ -100,7 +100,7 @@ def _check_name(what, layer):
         raise ConversionError(
             f"{what} '{layer.name}' has a name that TensorFlow refuses. "
             "A name begins with a letter or a digit, and has only A-Z, a-z, "
-            "0-9 and the characters _ . / > - in it. Give it another `name`. "
+            "0-9 and the characters _ . > - in it. Give it another `name`. "
             f"Received: name={layer.name!r}"
         )
 
@@ -114,10 +114,10 @@ def _check_inputs_and_outputs(model):
                 "runtime both have. Give the model numbers, and look up texts "
                 f"before it. Received: dtype='{tensor.dtype}'"
             )
-    is_open = all(tensor.shape[:1] == (None,) for tensor in model.inputs)
+    sizes = {tensor.shape[0] for tensor in model.inputs if tensor.shape}
     outputs = keras.tree.flatten(model.output)
     for name, tensor in zip(output_names(model), outputs):
-        if not tensor.shape or (is_open and tensor.shape[0] is not None):
+        if not tensor.shape or tensor.shape[0] not in {None, *sizes}:
             raise ConversionError(
                 f"Output '{name}' has no batch axis: it depends on all samples "
                 "of a batch. Compute it outside the model, from an output per "
@@ -159,13 +159,26 @@ def validation_inputs(model: keras.Model, data) -> tuple[dict, str]:
             f"Received: {received}"
         )
     for name, tensor in zip(names, model.inputs):
-        arrays[name] = arrays[name].astype(tensor.dtype)
+        arrays[name] = _cast(name, arrays[name], tensor.dtype)
         if not np.all(np.isfinite(arrays[name])):
             raise ValueError(
                 "`validation_data` must be finite. Received: a NaN or an "
                 f"infinite number for the input '{name}'"
             )
     return arrays, "given"
+
+
+def _cast(name, array, dtype):
+    """The samples in the dtype of their input, if they have values in it."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = array.astype(dtype)
+    if not keras.backend.is_float_dtype(dtype) and np.any(cast != array):
+        raise ValueError(
+            f"`validation_data` for the input '{name}' must be numbers of type "
+            f"{dtype}. Received: values from {array.min()} to {array.max()} of "
+            f"type {array.dtype}"
+        )
+    return cast
 
 
 def _random_input(rng, tensor):

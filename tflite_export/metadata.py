@@ -21,8 +21,9 @@ from tflite_export.graph.packed_bits import unpack_signs
 from tflite_export.graph.site import Site
 
 METADATA_NAME = "keras_lab.binary_weights"
-# Version 1 has no checksums. In versions 1 and 2 a note is a text.
-VERSION, VERSIONS = 3, (1, 2, 3)
+# Version 1 has no checksums, versions 2 and 3 have none of the metadata. In
+# versions 1 and 2 a note is a text.
+VERSION, VERSIONS = 4, (1, 2, 3, 4)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,6 +177,8 @@ def read_metadata(model: FlatModel) -> dict | None:
                 if content["version"] not in VERSIONS:
                     raise ValueError(f"of version {content['version']!r:.60}")
                 _check(content, HEAD)
+                if content["version"] > 3:
+                    _check_text(content)
                 for weight in content["weights"]:
                     _check(weight, ENTRY)
                     if content["version"] > 1:
@@ -183,6 +186,16 @@ def read_metadata(model: FlatModel) -> dict | None:
                     weight["note"] = _note(weight, content["version"])
             return content
     return None
+
+
+def _check_text(content):
+    others = {key: content[key] for key in content if key != "crc32"}
+    if content["crc32"] != zlib.crc32(as_text(others)):
+        raise ValueError("they have changed")
+
+
+def as_text(content):
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _note(weight, version):
@@ -257,7 +270,7 @@ def write_metadata(
     }
     entry = schema.MetadataT()
     entry.name = METADATA_NAME
-    text = json.dumps(content, separators=(",", ":")).encode()
+    text = as_text({**content, "crc32": zlib.crc32(as_text(content))})
     entry.buffer = model.add_buffer(np.frombuffer(text, np.uint8))
     model.model.metadata = [*(model.model.metadata or []), entry]
 

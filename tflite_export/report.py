@@ -165,9 +165,10 @@ def _agreement_facts(a):
     inputs = f"{a.samples} {a.data} inputs"
     keras = f"Keras in {a.computed_in}" if a.computed_in else "Keras"
     yield "agreement", f"with {keras} on {inputs}, in {a.runtime}:"
-    if a.ties:
+    if a.error_with_ties:
         yield "", f"{a.ties:.2%} of the values before a sign are zero up to"
-        yield "", "rounding; at these, Keras was given the file's signs;"
+        yield "", "rounding; at these, Keras was given the file's signs"
+        yield "", f"(with its own the error is {a.error_with_ties:.2g});"
     errors = f"max error {a.max_error:.2g} and mean error {a.mean_error:.2g}"
     yield "", f"{errors} of the largest output,"
     noise = f"signal to noise {a.snr_db:.0f} dB"

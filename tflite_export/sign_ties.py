@@ -49,11 +49,18 @@ class Ties:
         The model must be called on all samples in their order.
         """
         changed = []
+        change = {"Sign": self._sign, "Equal": self._equal}
+        found = {name: [] for name in change}
         for operation in _operations(model):
-            change = {"Sign": self._sign, "Equal": self._equal}
             if type(operation).__name__ in change:
-                changed.append(operation)
-                operation.call = change[type(operation).__name__]
+                found[type(operation).__name__].append(operation)
+        compared = {id(x) for equal in found["Equal"] for x in _inputs(equal)}
+        for name, operations in found.items():
+            for operation in operations:
+                # Another sign is not ours: that of 0 is 0.
+                if name == "Equal" or compared & {*map(id, _inputs(operation))}:
+                    changed.append(operation)
+                    operation.call = change[name]
         try:
             yield
         finally:
@@ -92,6 +99,10 @@ class Ties:
                 if equal >= most:
                     best, most = np.where(ties, other, own), equal
         return best.astype(x.dtype), ties
+
+
+def _inputs(operation):
+    return keras.tree.flatten(operation.input)
 
 
 def _operations(model):

@@ -35,6 +35,7 @@ class Reference:
         inputs: The samples, by the names of the inputs.
         origin: `"given"` or `"random"`.
         outputs: What the given model computes, by the names of the outputs.
+        rebuilt_error: ‖y' − y‖ / ‖y‖ of the rebuilt model.
         dtype: `"float32"` if the model has another precision and its layers
             computed in float32 here. Else empty.
     """
@@ -43,6 +44,7 @@ class Reference:
     inputs: dict
     origin: str
     outputs: dict
+    rebuilt_error: float
     dtype: str
 
 
@@ -73,9 +75,9 @@ def reference(
             f"Model '{model.name}' itself has a NaN or an infinite number in "
             f"its outputs. Received: {origin} inputs"
         )
-    _check_rebuilt(model, outputs, predict(rebuilt, inputs), tolerance)
+    error = _check_rebuilt(model, outputs, predict(rebuilt, inputs), tolerance)
     dtype = "float32" if changed else ""
-    return Reference(rebuilt, inputs, origin, outputs, dtype)
+    return Reference(rebuilt, inputs, origin, outputs, error, dtype)
 
 
 def check_states(
@@ -125,6 +127,7 @@ def _check_rebuilt(model, outputs, rebuilt_outputs, tolerance):
             f"config nor in its weights.{_own_layers(model)} Received: a "
             f"relative difference of {error:.3g}"
         )
+    return error
 
 
 def _own_layers(model):
@@ -146,9 +149,9 @@ def _own_layers(model):
 def measure(content: bytes, reference: Reference) -> Agreement:
     """Runs a file and compares its outputs with the reference.
 
-    If they disagree and signs are taken inside, they are compared once more
-    with the file's signs at ties. Raises ValidationError if the runtime cannot
-    run the file, or if an output is not finite.
+    If they disagree and signs are taken inside, the rebuilt model is compared
+    as well, with the file's signs at ties. Raises ValidationError if the
+    runtime cannot run the file, or if an output is not finite.
     """
     _, runtime = interpreter_class()
     try:
@@ -164,8 +167,10 @@ def measure(content: bytes, reference: Reference) -> Agreement:
         )
     names = runtime, reference.origin, reference.dtype
     agreement = compare(reference.outputs, actual, *names)
-    if agreement.relative_error <= FLOAT_TOLERANCE or not sign_arguments(
-        content
+    if (
+        agreement.relative_error <= FLOAT_TOLERANCE
+        or reference.rebuilt_error > FLOAT_TOLERANCE
+        or not sign_arguments(content)
     ):
         return agreement
     ties = Ties(content, reference.inputs)
@@ -173,9 +178,11 @@ def measure(content: bytes, reference: Reference) -> Agreement:
         expected = predict(reference.rebuilt, reference.inputs, ties.next_batch)
     if not ties.count:
         return agreement
+    share, error = ties.count / ties.values, agreement.relative_error
     found = compare(expected, actual, *names)
-    best = min(found, agreement, key=lambda a: a.relative_error)
-    return dataclasses.replace(best, ties=ties.count / ties.values)
+    if found.relative_error >= error:
+        return dataclasses.replace(agreement, ties=share)
+    return dataclasses.replace(found, ties=share, error_with_ties=error)
 
 
 def default_tolerance(format: Format, other_weights: OtherWeights) -> float:

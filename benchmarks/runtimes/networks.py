@@ -11,7 +11,15 @@ from pathlib import Path
 from benchmarks.networks import SEED
 from benchmarks.worker import ROOT
 
-FORMATS = ("float", "packed_float", "packed", "fast")
+# The arguments of `export_tflite`, by the name of a column.
+FORMATS = {
+    "float": {"format": "float"},
+    "packed_float": {"format": "packed_float"},
+    "packed": {"format": "packed"},
+    "fast": {"format": "fast"},
+    "packed, 2.13": {"format": "packed", "runtime": "tensorflow-2.13"},
+    "fast, 2.13": {"format": "fast", "runtime": "tensorflow-2.13"},
+}
 NETWORKS = (
     *("dense", "conv", "conv_bn", "depthwise", "transpose", "sign", "lstm"),
 )
@@ -24,7 +32,9 @@ SAMPLES = 3
 def model_path(folder, network, format, batch) -> Path:
     """The file of a network. One with a fixed batch takes the place of all."""
     batch = "1" if network in FIXED else batch
-    return Path(folder) / f"{network}.{format}.{batch}.tflite"
+    return (
+        Path(folder) / f"{network}.{format.replace(', ', '-')}.{batch}.tflite"
+    )
 
 
 def sources() -> str:
@@ -61,13 +71,14 @@ def write(folder, name) -> None:
             layer.set_weights([rng.uniform(*r, shape) for r in ranges])
     x = rng.normal(size=(SAMPLES, *model.input_shape[1:])).astype("float32")
     np.savez(Path(folder) / f"{name}.npz", x=x, y=model.predict(x, verbose=0))
-    for format in FORMATS:
+    for format, options in FORMATS.items():
         for batch in BATCHES:
             path = model_path(folder, name, format, batch)
             if not path.exists():
-                options = {"batch_size": 1 if batch == "1" else None}
-                options["validation_data"] = x
-                export_tflite(model, path, format, **options)
+                size = 1 if batch == "1" else None
+                export_tflite(
+                    model, path, **options, batch_size=size, validation_data=x
+                )
 
 
 def build(name):

@@ -111,6 +111,9 @@ class ProgressiveBinarization(keras.callbacks.Callback):
 
 
 def _make_train_function(model):
+    # JAX does not trace a function again that it has compiled before.
+    train_step = model.train_step
+    model.train_step = lambda *args, **kwargs: train_step(*args, **kwargs)
     # The method of the class, not the attribute of the model that restores it.
     type(model).make_train_function(model, force=True)
 

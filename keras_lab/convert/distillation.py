@@ -198,6 +198,8 @@ class Distiller(LABModel):
         # If the teacher were an attribute, Keras would make it a part of this
         # model.
         self._ask = functools.partial(teacher, training=False)
+        # A compiled step would go on with the teacher before.
+        self.train_function = None
 
     def _check_inputs(self, teacher):
         """Raises ValueError if the inputs are known and have other shapes."""

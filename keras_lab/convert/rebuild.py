@@ -156,6 +156,7 @@ class Rebuilder:
             # An operation, such as a product.
             return type(layer).from_config(layer.get_config())
         new = self.new_layer(layer)
+        new.name = layer.name  # A config may lack it.
         self.pairs.append((layer, new))
         return new
 

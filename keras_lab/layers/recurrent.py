@@ -217,3 +217,7 @@ class BinarySimpleRNN(BinaryRecurrent, keras.layers.SimpleRNN):
 
     _cell = BinarySimpleRNNCell
     _cell_name = "simple_rnn_cell"
+
+    def get_config(self):
+        # Keras' own config lacks it, and a loaded layer would drop other units.
+        return {**super().get_config(), "seed": self.cell.seed}

@@ -100,6 +100,23 @@ def test_a_file_saved_while_averages_are_swapped_in_has_their_alpha(tmp_path):
         )
 
 
+def test_averages_of_another_optimizer_have_their_own_alpha():
+    """On JAX the optimizer averages α itself, which is not mean|average|."""
+    model = network()
+    adam = keras.optimizers.Adam(0.05, use_ema=True, ema_momentum=0.5)
+    with pytest.warns(UserWarning, match="uniform"):
+        train(model, adam)
+    if keras.config.backend() != "jax":
+        K.refresh(model)
+    for weight in weights_of(model.variables):
+        mean = np.abs(weight.latent.numpy()).mean()
+        np.testing.assert_allclose(weight.alpha, mean, rtol=1e-5)
+
+
+def test_nothing_to_train_is_no_error():
+    K.LABAdam().apply([], [])
+
+
 def test_labadam_under_a_multi_optimizer_gives_its_curvature():
     model = network()
     chosen = keras.optimizers.OptimizerMap(

@@ -53,6 +53,25 @@ class Annealed(layers.Layer):
         return keras.ops.tanh(self.temperature * x)
 
 
+class Nameless(layers.Layer):
+    """A layer whose config lacks its name."""
+
+    def __init__(self, **options):
+        super().__init__()
+
+    def call(self, x):
+        return 2 * x
+
+    def get_config(self):
+        return {}
+
+
+def test_the_last_layer_may_have_no_name_in_its_config(tmp_path):
+    model = net((8,), dense(6), Nameless)()
+    report = export_tflite(model, tmp_path / "m.tflite", "packed_float")
+    assert report.agreement.relative_error < 1e-5
+
+
 @pytest.mark.parametrize("format", ["packed", slow_param("float")])
 def test_a_state_that_is_not_in_the_config_is_an_error(tmp_path, format):
     """A difference of a few percent is not taken for rounding."""
@@ -174,6 +193,40 @@ def test_ties_before_a_sign_are_counted_and_not_errors(tmp_path, case, format):
     assert 0.005 < agreement.ties < 0.2 and agreement.relative_error < 1e-5
     assert f"{agreement.ties:.2%} of the values before a sign" in str(report)
     assert inspect(tmp_path / "m.tflite").file_bytes == report.file_bytes
+
+
+@pytest.mark.parametrize("quantizer", ["binary_connect", slow_param("lab")])
+def test_sums_of_signs_without_an_offset_are_those_of_keras(
+    tmp_path, quantizer
+):
+    """Many of them are zero, and sign(0) = +1."""
+    keras.utils.set_random_seed(0)
+    options = {"kernel_quantizer": quantizer, "use_bias": False, **sign}
+    model = net((16,), *(dense(64, **options) for _ in range(3)))()
+    x = np.random.default_rng(0).normal(size=(32, 16)).astype("float32")
+    path = tmp_path / "m.tflite"
+    report = export_tflite(model, path, "fast", validation_data=x)
+    (y,) = run(path, x).values()
+    np.testing.assert_allclose(y, model(x), atol=1e-4)
+    assert not report.agreement.ties
+
+
+def test_ties_do_not_hide_a_state_that_is_not_in_the_config(tmp_path):
+    keras.utils.set_random_seed(0)
+    annealed = Annealed(name="annealed")
+    annealed.temperature = 1.02
+    model = UNTRAINED["dense"]()
+    model.add(annealed)
+    path = tmp_path / "m.tflite"
+    with pytest.raises((ConversionError, ValidationError)):
+        export_tflite(model, path, "packed", tolerance=0.002)
+    x = np.random.default_rng(0).normal(size=(8, 64)).astype("float32")
+    report = export_tflite(
+        model, path, "packed", tolerance=0.9, validation_data=x
+    )
+    (y,) = run(path, x).values()
+    error = np.linalg.norm(y - model(x)) / np.linalg.norm(model(x))
+    assert report.agreement.relative_error == pytest.approx(error, rel=1e-3)
 
 
 def test_a_wrong_sign_that_is_no_tie_is_an_error(tmp_path, monkeypatch):

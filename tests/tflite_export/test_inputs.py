@@ -52,9 +52,9 @@ binary_model = net((4,), dense(3))
 fixed_model = net((4,), dense(3), batch_size=2)
 
 
-def single_number():
-    x = keras.Input((4,))
-    y = keras.ops.mean(keras_lab.BinaryDense(3, name="all")(x))
+def mean_over(axis, batch_size=None):
+    x = keras.Input((4,), batch_size=batch_size)
+    y = keras.ops.mean(keras_lab.BinaryDense(3, name="all")(x), axis)
     return keras.Model(x, y)
 
 
@@ -79,9 +79,21 @@ def quantized(mode):
             for name, match in [
                 ("_x", "Give it another `name`. Received: name='_x'"),
                 ("my layer", "begins with a letter .* name='my layer'"),
+                ("a\\b", "TensorFlow refuses"),
             ]
         ),
-        (single_number, {}, ConversionError, r"no batch axis.*shape \(\)"),
+        (
+            lambda: mean_over(None),
+            {},
+            ConversionError,
+            r"no batch axis.*shape \(\)",
+        ),
+        (
+            lambda: mean_over(0, batch_size=2),
+            {},
+            ConversionError,
+            r"no batch axis.*shape \(3,\)",
+        ),
         *(
             (functools.partial(make, kind), {}, ConversionError, match)
             for make, kind, match in [
@@ -110,6 +122,12 @@ def quantized(mode):
         (binary_model, {"format": "x"}, ValueError, "'packed', .*format='x'"),
         (binary_model, {"batch_size": 0}, ValueError, "batch_size=0"),
         (fixed_model, {"batch_size": 3}, ValueError, "batch_size=3"),
+        (
+            lambda: model_of_input("uint8"),
+            {"validation_data": np.full((2, 4), 300)},
+            ValueError,
+            "of type uint8. Received: values from 300 to 300",
+        ),
         (binary_model, {"tolerance": "x"}, ValueError, "tolerance='x'"),
         (binary_model, {"tolerance": np.nan}, ValueError, "tolerance=nan"),
         *(

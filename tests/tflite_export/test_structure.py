@@ -1,6 +1,7 @@
 """Damaged files end in a clear error. `tests/fuzz` tries many more."""
 
 import json
+import zlib
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import tflite_export
 from tests.tflite_export.support import exported, sign_bits
 from tflite_export import InvalidModelError
 from tflite_export.flatbuffer.model import FlatModel, name_of
-from tflite_export.metadata import METADATA_NAME
+from tflite_export.metadata import METADATA_NAME, as_text
 
 READERS = [
     tflite_export.inspect,
@@ -46,6 +47,14 @@ def with_metadata(change):
     return model.to_bytes()
 
 
+def with_checksum(content):
+    """The text of metadata, with the checksum that belongs to it."""
+    if content["crc32"] != "x":
+        del content["crc32"]
+        content["crc32"] = zlib.crc32(as_text(content))
+    return as_text(content)
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -75,7 +84,7 @@ def test_metadata_of_another_kind_are_refused(key, value):
         part = content if key in content else content["weights"][0]
         assert key in part
         part[key] = value
-        return json.dumps(content).encode()
+        return with_checksum(content)
 
     content = with_metadata(change)
     for reader in (tflite_export.inspect, tflite_export.read_packed):
@@ -156,10 +165,25 @@ def test_metadata_are_not_believed(change, match):
     def forged(text):
         content = json.loads(text)
         change(content)
-        return json.dumps(content).encode()
+        return with_checksum(content)
 
     with pytest.raises(InvalidModelError, match=match):
         tflite_export.read_packed(with_metadata(forged))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("shape", [12, 20]), ("first_channel", 1)]
+)
+def test_changed_metadata_are_refused(key, value):
+    def changed(text):
+        content = json.loads(text)
+        assert content["weights"][0][key] != value
+        content["weights"][0][key] = value
+        return json.dumps(content).encode()
+
+    for reader in (tflite_export.inspect, tflite_export.read_packed):
+        with pytest.raises(InvalidModelError, match="they have changed"):
+            reader(with_metadata(changed))
 
 
 def test_a_file_without_checksums_is_read_with_a_warning():

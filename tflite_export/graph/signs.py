@@ -69,6 +69,38 @@ def reaches_sign(model: FlatModel, subgraph, tensor: int) -> bool:
     return False
 
 
+def may_tie(model: FlatModel, subgraph, operator) -> bool:
+    """Whether signs are taken of an operator's sums of ±α, which may be zero.
+
+    Not if a number other than zero is added to each sum in between, such as the
+    offset of a batch norm.
+    """
+    biases = [index for index in inputs_of(operator)[2:] if index >= 0]
+    if any(_is_nonzero(model, subgraph, index) for index in biases):
+        return False
+    seen, open_ = set(), operator.outputs.tolist()
+    while open_:
+        for user in model.consumers(subgraph, open_.pop()):
+            name = model.operator_name(user)
+            if name == "SIGN" or (
+                name == "WHILE" and _takes_signs(model, user)
+            ):
+                return True
+            adds = name in ("ADD", "SUB") and any(
+                _is_nonzero(model, subgraph, index) for index in inputs_of(user)
+            )
+            if name in WEIGHTED_OPERATORS or adds or id(user) in seen:
+                continue
+            seen.add(id(user))
+            open_ += user.outputs.tolist()
+    return False
+
+
+def _is_nonzero(model, subgraph, tensor):
+    value = model.constant(subgraph.tensors[tensor])
+    return value is not None and bool(np.all(value != 0))
+
+
 def _takes_signs(model, loop):
     body = model.subgraphs[loop.builtinOptions.bodySubgraphIndex]
     return any(model.operator_name(part) == "SIGN" for part in body.operators)

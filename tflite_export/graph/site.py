@@ -11,7 +11,12 @@ from tflite_export.formats import Format, Storage
 from tflite_export.graph import notes
 from tflite_export.graph.packed_bits import Unpacker
 from tflite_export.graph.replacement import is_grouped
-from tflite_export.graph.signs import can_encode, comes_from_sign, reaches_sign
+from tflite_export.graph.signs import (
+    can_encode,
+    comes_from_sign,
+    may_tie,
+    reaches_sign,
+)
 from tflite_export.graph.weights import (
     FIRST_BIAS,
     WEIGHTED_OPERATORS,
@@ -108,6 +113,10 @@ class Site:
                 return notes.SOME_SIGNS
             if not self.every_user(can_encode):
                 return notes.SIGNS_IN_FLOAT
+            # Without an offset many sums are zero. Float arithmetic rounds
+            # them as Keras does, int8 arithmetic does not.
+            if any(may_tie(self.model, self.subgraph, u) for u in self.users):
+                return notes.TAKES_SIGNS
             return notes.NO_NOTE
         return notes.TAKES_SIGNS if self._feeds_sign else notes.NO_NOTE
 

@@ -8,6 +8,7 @@ import keras_lab
 from keras_lab.binary_weight import full_precision, weights_of
 from keras_lab.callbacks import ProgressiveBinarization
 from tests.keras_lab.convert.support import assert_same, random, sequential
+from tests.keras_lab.engine import slow_on_tensorflow
 
 X, Y = random((64, 6)), random((64, 4), 1)
 EAGER = {"run_eagerly": True}
@@ -48,7 +49,7 @@ def test_the_layers_become_binary_from_the_first_to_the_last():
     "options",
     [
         {"jit_compile": False},
-        pytest.param({"jit_compile": True}, marks=pytest.mark.slow),
+        pytest.param({"jit_compile": True}, marks=slow_on_tensorflow),
         pytest.param({"steps_per_execution": 2}, marks=pytest.mark.slow),
     ],
 )

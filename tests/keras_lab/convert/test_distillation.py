@@ -112,6 +112,20 @@ def test_a_loaded_distiller_goes_on_with_a_teacher_and_not_without(
     assert_same(model.get_weights(), again.get_weights())
 
 
+def test_another_teacher_is_asked_from_the_next_step_on(rng):
+    x, y = data(rng)
+    first, second = network(), network()
+    model, _ = distiller(first, jit_compile=False)
+    model.optimizer.learning_rate = 0.0
+    model.train_on_batch(x, y)
+    model.learn_from(second)
+    other, _ = distiller(second, jit_compile=False)
+    other.set_weights(model.get_weights())
+    np.testing.assert_allclose(
+        model.train_on_batch(x, y), other.train_on_batch(x, y), rtol=1e-5
+    )
+
+
 def test_several_outputs_and_sample_weights_count(rng):
     """With a loss by its name, for outputs that have a single class."""
     x, _ = data(rng)

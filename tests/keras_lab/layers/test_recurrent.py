@@ -179,8 +179,6 @@ def character_model(kind, **options):
 def test_a_saved_model_goes_on_training_as_if_never_stopped(
     kind, options, tmp_path
 ):
-    if kind == "SimpleRNN" and options and NAME == "torch":
-        pytest.skip("Keras' own SimpleRNN, loaded, has no dropout on torch")
     x, y = random(8, TIME, FEATURES), random(8, TIME, 3, seed=1)
     model = character_model(kind, input_quantizer="sign", **options)
     # Within a graph TensorFlow's threads may add in another order.
