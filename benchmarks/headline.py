@@ -26,10 +26,15 @@ HEADLINE = {
 
 def headline(results):
     """One row per quantity: keras_lab, float32 and the other libraries."""
-    steps, accuracy, files = (
-        results.get(f"peers_{part}", {}).get("rows", [])
-        for part in ("train_step", "accuracy", "files")
+    parts = ("peers_train_step", "peers_accuracy", "peers_files", "containers")
+    steps, accuracy, files, containers = (
+        results.get(part, {}).get("rows", []) for part in parts
     )
+    files = files + [
+        {**row, "format": "container_int8"}
+        for row in containers
+        if row["other_weights"] == "int8"
+    ]
     methods, formats = zip(*HEADLINE.values())
     lines = []
     for xla, how in ((True, "with XLA"), (False, "without XLA")):

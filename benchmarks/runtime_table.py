@@ -58,17 +58,19 @@ def _sentence(rows):
 
 def table(content) -> str:
     """Returns the table as Markdown."""
+    known = {row.get("format") for row in content["rows"]}
+    formats = [format for format in FORMATS if format in known]
     lines = []
     for name in (runtime.name for runtime in RUNTIMES):
         found = [row for row in content["rows"] if row["runtime"] == name]
         if found and "cannot" in found[0]:
-            dashes = ["–"] * (len(FORMATS) - 1)
+            dashes = ["–"] * (len(formats) - 1)
             lines.append([name, f"not run: {found[0]['cannot']}", *dashes])
             continue
         cells = [
             cell([row for row in found if row["format"] == format])
-            for format in FORMATS
+            for format in formats
         ]
         lines.append([name, *cells])
-    heads = [f"`{format}`" for format in FORMATS]
+    heads = [f"`{format}`" for format in formats]
     return tables.table(["runtime", *heads], lines)
