@@ -1,6 +1,8 @@
 """Damaged files are read or refused: no crash, no hang, no other exception."""
 
+import json
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +31,14 @@ def test_damaged_files(corpus, request):
         assert outcome[1] in ("read", "refused"), (seed, number, outcome)
         number += 1
     print(f"{number} files of seed {seed}")
+
+
+def test_the_record_says_what_must_hold():
+    path = Path(__file__).parents[2] / "results" / "fuzz" / "files.json"
+    if not path.is_file():
+        pytest.skip("not recorded; run `python -m tests.fuzz`")
+    record = json.loads(path.read_text())
+    assert record["files"] >= 1_000_000 and not record["problems"]
 
 
 def fields(part, seen):
