@@ -198,7 +198,7 @@ class Distiller(LABModel):
         # If the teacher were an attribute, Keras would make it a part of this
         # model.
         self._ask = functools.partial(teacher, training=False)
-        # A compiled step would go on with the teacher before.
+        # A compiled step would keep the old teacher.
         self.train_function = None
 
     def _check_inputs(self, teacher):

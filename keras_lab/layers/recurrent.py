@@ -219,5 +219,5 @@ class BinarySimpleRNN(BinaryRecurrent, keras.layers.SimpleRNN):
     _cell_name = "simple_rnn_cell"
 
     def get_config(self):
-        # Keras' own config lacks it, and a loaded layer would drop other units.
+        # Keras' own config lacks it: a loaded layer would drop out other units.
         return {**super().get_config(), "seed": self.cell.seed}

@@ -53,8 +53,13 @@ def comes_from_sign(model: FlatModel, subgraph, tensor: int) -> bool:
     return False
 
 
-def reaches_sign(model: FlatModel, subgraph, tensor: int) -> bool:
-    """Whether a SIGN depends on a tensor with no other weights in between."""
+def reaches_sign(
+    model: FlatModel, subgraph, tensor: int, ends=lambda operator: False
+) -> bool:
+    """Whether a SIGN depends on a tensor with no other weights in between.
+
+    Does not look behind an operator for which `ends(operator)` is true.
+    """
     seen, open_ = set(), [tensor]
     while open_:
         for operator in model.consumers(subgraph, open_.pop()):
@@ -63,7 +68,11 @@ def reaches_sign(model: FlatModel, subgraph, tensor: int) -> bool:
                 name = "SIGN"
             if name == "SIGN":
                 return True
-            if name not in WEIGHTED_OPERATORS and id(operator) not in seen:
+            if (
+                name not in WEIGHTED_OPERATORS
+                and id(operator) not in seen
+                and not ends(operator)
+            ):
                 seen.add(id(operator))
                 open_ += operator.outputs.tolist()
     return False
@@ -75,25 +84,20 @@ def may_tie(model: FlatModel, subgraph, operator) -> bool:
     Not if a number other than zero is added to each sum in between, such as the
     offset of a batch norm.
     """
-    biases = [index for index in inputs_of(operator)[2:] if index >= 0]
-    if any(_is_nonzero(model, subgraph, index) for index in biases):
+
+    def adds_a_number(operator, position=0):
+        return any(
+            index >= 0 and _is_nonzero(model, subgraph, index)
+            for index in inputs_of(operator)[position:]
+        )
+
+    def ends(operator):
+        is_sum = model.operator_name(operator) in ("ADD", "SUB")
+        return is_sum and adds_a_number(operator)
+
+    if adds_a_number(operator, 2):
         return False
-    seen, open_ = set(), operator.outputs.tolist()
-    while open_:
-        for user in model.consumers(subgraph, open_.pop()):
-            name = model.operator_name(user)
-            if name == "SIGN" or (
-                name == "WHILE" and _takes_signs(model, user)
-            ):
-                return True
-            adds = name in ("ADD", "SUB") and any(
-                _is_nonzero(model, subgraph, index) for index in inputs_of(user)
-            )
-            if name in WEIGHTED_OPERATORS or adds or id(user) in seen:
-                continue
-            seen.add(id(user))
-            open_ += user.outputs.tolist()
-    return False
+    return reaches_sign(model, subgraph, int(operator.outputs[0]), ends)
 
 
 def _is_nonzero(model, subgraph, tensor):
