@@ -21,7 +21,7 @@ from benchmarks import harness, report
 PARTS = (
     *("peers_train_step", "peers_accuracy", "peers_files", "growth"),
     *("train_step", "recurrent_step", "inference", "monitor"),
-    *("containers", "deep_int8", "open_batch", "low_bits"),
+    *("containers", "resnet8", "deep_int8", "open_batch", "low_bits"),
 )
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
 # Parts that run only if you name them, with the names of their files.

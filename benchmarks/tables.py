@@ -264,6 +264,17 @@ def containers(content):
     return grid(content, "network", lines, columns)
 
 
+def resnet8(content):
+    lines = []
+    for row in content["rows"]:
+        name = f"tfmot, {row['values']} clusters, gzip"
+        if row["peer"] == "keras_lab":
+            name = "**keras_lab**, `.tflz`"
+        size = f"{row['file_bytes']:,}"
+        lines.append([name, row["weights"], size])
+    return table(["file", "other weights", "bytes"], lines)
+
+
 def deep_int8(content):
     lines = []
     for row in content["rows"]:
@@ -346,6 +357,7 @@ BLOCKS = {
     "inference": ("inference", inference),
     "monitor": ("monitor", monitor),
     "containers": ("containers", containers),
+    "resnet8": ("resnet8", resnet8),
     "deep_int8": ("deep_int8", deep_int8),
     "open_batch": ("open_batch", open_batch),
     "low_bits": ("low_bits", low_bits),

@@ -8,11 +8,13 @@ The network is the ResNet-8 of MLPerf Tiny on CIFAR-10, unless `--model` and
 `--data` name others: a classifier that ends in a softmax, and a file with the
 arrays x_train, y_train, x_test and y_test.
 
-For each scheme it measures the test accuracy at each stage: of the float
-network, right after binarization, with batch norm recalibrated, after
-fine-tuning, and of the exported file. It writes a JSON file with the numbers,
-the `.keras` and the packed `.tflite` file, and prints a table. An interrupted
-run continues after its last whole epoch when you give the same command again.
+`keras_lab.fine_tune` does the work, for each scheme and seed. The test accuracy
+is measured at each stage: of the float network, right after binarization, with
+batch norm recalibrated, after fine-tuning, and of the exported file. Each run
+writes a JSON file with the numbers, the `.keras` and the `.tflz` file. An
+interrupted run continues after its last whole epoch when you give the same
+command again. `--validation` chooses settings without looking at the test
+images: it trains on 45,000 images and measures on the other 5,000.
 """
 
 import argparse
@@ -32,7 +34,7 @@ import keras_lab
 import tflite_export
 from examples.environment import environment, write_json, write_text
 from examples.paper import data as datasets
-from examples.paper.schemes import SCHEMES
+from keras_lab.quantizers import BWN, LAB, BinaryConnect
 
 RESNET8 = "cifar10_resnet8_mlperf_tiny.h5"
 RESNET8_URL = (
@@ -43,15 +45,30 @@ RESNET8_URL = (
 RESNET8_HASH = (
     "5f938a8eea605438cc7360aa13c987bc6d7bd0c8d931b2917361ae7ae4eeda2f"
 )
-BINARY = ("lab", "bwn", "binary_connect")
-STAGES = ("float", "binarized", "recalibrated", "with moving averages",
-          "fine-tuned", "exported")  # fmt: skip
-# What a row of the table has in common, besides the scheme.
-SETTINGS = ("images", "epochs", "distill", "progressive", "model", "batch",
-            "learning_rate", "augment")  # fmt: skip
+# What a row of the table is called, and its quantizer.
+SCHEMES = {
+    "lab": ("LAB", LAB()),
+    "lab_channel": ("LAB per channel", LAB("channel")),
+    "bwn": ("BWN", BWN()),
+    "bwn_channel": ("BWN per channel", BWN("channel")),
+    "binary_connect": ("BinaryConnect", BinaryConnect()),
+}
+STAGES = ("float", "binarized", "recalibrated", "fine-tuned", "exported")
+# What the runs of a row have in common, besides the scheme. The defaults are
+# not shown in the table.
+SETTINGS = {
+    "model": RESNET8,
+    "epochs": None,
+    "images": None,
+    "validation": False,
+    "batch": 128,
+    "learning_rate": 0.002,
+    "distill": 1.0,
+    "temperature": 2.0,
+    "progressive": 0,
+    "augment": True,
+}
 BORDER = 4
-TEMPERATURE = 2.0
-RECALIBRATION_BATCHES = 40
 BEGIN, END = "<!-- finetune: table -->\n", "<!-- finetune: end -->"
 
 
@@ -96,141 +113,85 @@ def move_and_mirror(images, rng):
     return padded[np.arange(count)[:, None, None], rows, columns]
 
 
-class Run:
-    """One scheme and one seed, from the float network to the `.tflite` file."""
+def run(scheme, seed, trained, train, test, options) -> None:
+    """One scheme and one seed, from the float network to the exported file."""
+    path = options.output / f"{scheme}-{seed}.json"
+    settings = {name: getattr(options, name) for name in SETTINGS}
+    result = {"scheme": scheme, "seed": seed, **settings, "history": {}}
+    if path.exists():
+        result = previous(path, result)
+    if "exported" in result.get("accuracy", {}):
+        print(f"{path} is finished.")
+        return
+    keras.utils.set_random_seed(seed)
+    batches = Batches(*(a[: options.images] for a in train), options, seed)
+    backup = keras.callbacks.BackupAndRestore(
+        path.with_suffix(".backup"), delete_checkpoint=False
+    )
+    progressive = keras_lab.callbacks.ProgressiveBinarization(
+        options.progressive
+    )
+    model, history = keras_lab.fine_tune(
+        trained,
+        batches,
+        validation_data=test,
+        epochs=options.epochs,
+        kernel_quantizer=SCHEMES[scheme][1],
+        loss="sparse_categorical_crossentropy",
+        metrics=["accuracy"],
+        learning_rate=options.learning_rate,
+        shuffle=False,
+        distillation_weight=options.distill,
+        distillation_loss=keras_lab.SoftTargets(options.temperature),
+        callbacks=[progressive, Recorder(path, result, batches), backup],
+        verbose=2,
+    )
+    accuracy = {k: values["accuracy"] for k, values in history.stages.items()}
+    model.save(path.with_suffix(".keras"))
+    report = tflite_export.export_tflite(
+        model,
+        path.with_suffix(".tflz"),
+        other_weights="int8",
+        validation_data=test.x[:100],
+    )
+    (scores,) = tflite_export.run(path.with_suffix(".tflz"), test.x).values()
+    accuracy["exported"] = float(np.mean(scores.argmax(axis=-1) == test.y))
+    print(f"{path.stem}: exported {accuracy['exported']:.2%}")
+    result["accuracy"] = {k: round(v, 6) for k, v in accuracy.items()}
+    result["file_bytes"] = report.file_bytes
+    result["float_file_bytes"] = report.float_bytes
+    write_json(path, {**result, "environment": environment()})
 
-    def __init__(self, scheme, seed, float_model, train, test, options):
-        self.path = options.output / f"{scheme}-{seed}.json"
-        self.float_model, self.test = float_model, test
-        self.options = options
-        settings = {name: getattr(options, name) for name in SETTINGS}
-        self.configuration = {"scheme": scheme, "seed": seed, **settings}
-        x, y = (array[: options.images] for array in train)
-        self.batches = Batches(x, y, options, seed)
 
-    def __call__(self):
-        self.result = self._previous() or {
-            **self.configuration,
-            "environment": environment(),
-            "accuracy": {},
-            "history": {},
-        }
-        if "exported" in self.result["accuracy"]:
-            print(f"{self.path} is finished.")
-            return
-        self._build()
-        if not self.result["history"]:
-            scores = self.float_model.predict(self.test.x, 500, verbose=0)
-            self.measure("float", scores)
-            self.measure("binarized")
-            self.recalibrate()
-            self.measure("recalibrated")
-        self._fine_tune()
-        self._export()
-
-    def _previous(self):
-        if not self.path.exists():
-            return None
-        result = json.loads(self.path.read_text())
-        for name, value in self.configuration.items():
-            if result[name] != value:
-                sys.exit(
-                    f"error: {self.path} was made with {name}={result[name]!r}."
-                    f" Name another --output. Received: {name}={value!r}"
-                )
-        return result
-
-    def _build(self):
-        options = self.options
-        keras.utils.set_random_seed(self.configuration["seed"])
-        self.model, report = keras_lab.binarize_model(
-            self.float_model,
-            SCHEMES[self.configuration["scheme"]].kernel_quantizer,
-            return_report=True,
-        )
-        print(report)
-        self.student = keras_lab.Distiller(
-            self.model.inputs,
-            self.model.outputs,
-            teacher=self.float_model,
-            distillation_loss=keras_lab.SoftTargets(TEMPERATURE),
-            weight=options.distill,
-        )
-        rate = keras.optimizers.schedules.CosineDecay(
-            options.learning_rate, options.epochs * len(self.batches)
-        )
-        self.student.compile(
-            keras_lab.LABAdam(rate),
-            "sparse_categorical_crossentropy",
-            metrics=["accuracy"],
-        )
-
-    def _fine_tune(self):
-        progressive = keras_lab.callbacks.ProgressiveBinarization(
-            self.options.progressive
-        )
-        backup = keras.callbacks.BackupAndRestore(
-            self.path.with_suffix(".backup"), delete_checkpoint=False
-        )
-        self.student.fit(
-            self.batches,
-            epochs=self.options.epochs,
-            shuffle=False,
-            verbose=2,
-            callbacks=[progressive, Recorder(self), backup],
-        )
-
-    def recalibrate(self):
-        images = self.batches.x[: self.options.batch * RECALIBRATION_BATCHES]
-        keras_lab.recalibrate_batch_norm(
-            self.model, images.astype("float32"), self.options.batch
-        )
-
-    def measure(self, stage, scores=None):
-        if scores is None:
-            scores = self.model.predict(self.test.x, 500, verbose=0)
-        accuracy = float(np.mean(scores.argmax(axis=-1) == self.test.y))
-        self.result["accuracy"][stage] = accuracy
-        print(f"{self.path.stem}: {stage} {accuracy:.2%}", flush=True)
-
-    def _export(self):
-        self.model.save(self.path.with_suffix(".keras"))
-        path = self.path.with_suffix(".tflite")
-        report = tflite_export.export_tflite(
-            self.model, path, validation_data=self.test.x[:100]
-        )
-        (scores,) = tflite_export.run(path, self.test.x).values()
-        self.measure("exported", scores)
-        self.result["file_bytes"] = report.file_bytes
-        self.result["float_file_bytes"] = report.float_bytes
-        write_json(self.path, self.result)
+def previous(path, settings) -> dict:
+    """The unfinished or finished result in a file."""
+    result = json.loads(path.read_text())
+    for name, value in settings.items():
+        if name != "history" and result[name] != value:
+            sys.exit(
+                f"error: {path} was made with {name}={result[name]!r}. "
+                f"Name another --output. Received: {name}={value!r}"
+            )
+    return result
 
 
 class Recorder(keras.callbacks.Callback):
     """Writes the numbers of each epoch to the JSON file of a run."""
 
-    def __init__(self, run):
+    def __init__(self, path, result, batches):
         super().__init__()
-        self.run = run
+        self.path, self.result, self.batches = path, result, batches
 
     def on_epoch_begin(self, epoch, logs=None):
-        self.run.batches.epoch = epoch
+        self.batches.epoch = epoch
 
     def on_epoch_end(self, epoch, logs=None):
-        run, history = self.run, self.run.result["history"]
-        run.measure("with moving averages")
-        run.recalibrate()
-        run.measure("fine-tuned")
-        for name, value in (
-            ("loss", logs["loss"]),
-            ("train_accuracy", logs["accuracy"]),
-            ("test_accuracy", run.result["accuracy"]["fine-tuned"]),
-        ):
+        history = self.result["history"]
+        for name in ("loss", "accuracy", "val_loss", "val_accuracy"):
             # An interrupted run may have recorded this epoch already.
             before = history.get(name, [])[:epoch]
-            history[name] = [*before, round(float(value), 5)]
-        run.result["epochs_done"] = epoch + 1
-        write_json(run.path, run.result)
+            history[name] = [*before, round(float(logs[name]), 5)]
+        write_json(self.path, self.result)
 
 
 def load(options):
@@ -248,18 +209,20 @@ def load(options):
         path = options.model
     options.model = Path(path).name
     model = keras_lab.files.load_model(path)
-    if options.data is None:
-        data = datasets.cifar10(raw=True)
-        # No epoch is chosen by the validation images, and the float network was
-        # trained on them.
-        train = map(np.concatenate, zip(data.train, data.validation))
-        train, test = Part(*train), Part(*data.test)
-    else:
+    if options.data is not None:
         with np.load(options.data) as arrays:
             train, test = (
                 Part(arrays[f"x_{part}"], arrays[f"y_{part}"].ravel())
                 for part in ("train", "test")
             )
+    else:
+        data = datasets.cifar10(raw=True)
+        if options.validation:
+            train, test = data.train, data.validation
+        else:
+            # The float network was trained on the validation images, too.
+            train = map(np.concatenate, zip(data.train, data.validation))
+            train, test = Part(*train), Part(*data.test)
     return model, train, test._replace(x=test.x.astype("float32"))
 
 
@@ -268,27 +231,34 @@ def read(folder: Path) -> dict[tuple, list[dict]]:
     results = collections.defaultdict(list)
     for path in sorted(folder.rglob("*-*.json")):
         result = json.loads(path.read_text())
-        key = (result["scheme"], *(result[name] for name in SETTINGS))
-        results[key].append(result)
-    # LAB first; fewer images first.
-    return dict(
-        sorted(
-            results.items(),
-            key=lambda item: (str(item[0][1:]), BINARY.index(item[0][0])),
-        )
-    )
+        if "exported" in result.get("accuracy", {}):
+            results[describe(result), result["epochs"]].append(result)
+    return dict(sorted(results.items(), key=lambda item: item[0][::-1]))
+
+
+def describe(result) -> str:
+    """The scheme of a result, and which of its settings are not the default."""
+    departures = [
+        name if result[name] is True else f"{name} {result[name]}"
+        for name, default in SETTINGS.items()
+        if name != "epochs" and result[name] != default
+    ]
+    title, _ = SCHEMES[result["scheme"]]
+    return ", ".join([title, *departures]).replace("_", " ")
 
 
 def table(results) -> str:
     """Accuracy in percent at each stage: mean ± standard deviation."""
-    heads = ("scheme", *SETTINGS[:4], "runs", *STAGES)
+    heads = ("scheme", "epochs", "runs", *STAGES, "file")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for runs in results.values():
-        cells = [*describe(runs[0]), str(len(runs))]
+    for (title, epochs), runs in results.items():
+        cells = [title, str(epochs), str(len(runs))]
         for stage in STAGES:
             values = 100 * np.array([run["accuracy"][stage] for run in runs])
             spread = f" ± {values.std(ddof=1):.2f}" if np.ptp(values) else ""
             cells.append(f"{values.mean():.2f}{spread}")
+        size = np.mean([run["file_bytes"] for run in runs])
+        cells.append(f"{size / 1000:.1f} kB")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -297,22 +267,11 @@ def origin(results) -> str:
     """When the results were measured, and with which versions."""
     about = [run["environment"] for runs in results.values() for run in runs]
     names = ("date", "keras_lab", "keras", "tensorflow", "numpy")
-    found = {
-        n: sorted({a.get(n, "before 0.1.0") for a in about}) for n in names
-    }
+    found = {name: sorted({a[name] for a in about}) for name in names}
     texts = {name: " to ".join(values) for name, values in found.items()}
     date = texts.pop("date")
     versions = ", ".join(f"{name} {text}" for name, text in texts.items())
     return f"Measured {date}. {versions}."
-
-
-def describe(run):
-    images = "all" if run["images"] is None else f"{run['images']:,}"
-    distilled = "yes" if run["distill"] else "no"
-    epochs = run["progressive"]
-    progressive = f"{epochs} epoch{'s' * (epochs > 1)}" if epochs else "no"
-    title = SCHEMES[run["scheme"]].title
-    return title, images, str(run["epochs"]), distilled, progressive
 
 
 def report(folder: Path) -> None:
@@ -333,14 +292,16 @@ def parse(argv=None):
     add("--report", type=Path, help="only the table of a folder of results")
     add("--model", help="a .keras or .h5 file; ResNet-8 if not given")
     add("--data", help="an .npz file; CIFAR-10 if not given")
-    add("--scheme", nargs="+", choices=BINARY, default=BINARY)
+    add("--scheme", nargs="+", choices=SCHEMES, default=["lab"])
     add("--seed", nargs="+", type=int, default=[1])
-    add("--epochs", type=int, default=30)
+    add("--epochs", type=int, default=20)
     add("--batch", type=int, default=128)
     add("--learning-rate", type=float, default=0.002)
     add("--distill", type=float, default=1.0, help="its weight in the loss")
+    add("--temperature", type=float, default=2.0, help="of distillation")
     add("--progressive", type=int, default=0, help="epochs; default: none")
     add("--images", type=int, help="train only on the first N images")
+    add("--validation", action="store_true", help="leave out the test images")
     add("--no-augment", dest="augment", action="store_false")
     add("--output", type=Path, default=Path("finetune"))
     options = parser.parse_args(argv)
@@ -364,7 +325,7 @@ def main(argv=None):
     options.output.mkdir(parents=True, exist_ok=True)
     for seed in options.seed:
         for scheme in options.scheme:
-            Run(scheme, seed, model, train, test, options)()
+            run(scheme, seed, model, train, test, options)
     report(options.output)
 
 

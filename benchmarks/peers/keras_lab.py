@@ -135,3 +135,12 @@ def export(format, path, network, width):
     report = tflite_export.export_tflite(model, path, **options)
     seconds = time.perf_counter() - start
     return {"export_seconds": seconds, "max_error": report.agreement.max_error}
+
+
+def export_resnet8(source, values, weights, path):
+    """Writes a network with binary weights; returns the bytes of its file."""
+    assert values == 2
+    trained = keras.models.load_model(source, compile=False)
+    model = keras_lab.binarize_model(trained)
+    report = tflite_export.export_tflite(model, path, other_weights=weights)
+    return report.file_bytes

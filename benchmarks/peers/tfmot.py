@@ -16,6 +16,7 @@ from benchmarks.worker import Cannot
 
 clustering = tfmot.clustering.keras
 quantization = tfmot.quantization.keras
+KMEANS = clustering.CentroidInitialization.KMEANS_PLUS_PLUS
 # The share of the epochs that fine-tune clustered weights.
 FINE_TUNING_SHARE = 0.5
 
@@ -49,8 +50,7 @@ def cluster(model):
 
     The softmax layer of the LSTM stays in float, as in the paper.
     """
-    kmeans = clustering.CentroidInitialization.KMEANS_PLUS_PLUS
-    options = {"number_of_clusters": 2, "cluster_centroids_init": kmeans}
+    options = {"number_of_clusters": 2, "cluster_centroids_init": KMEANS}
     lstm = tf_keras.layers.LSTM
     if not any(isinstance(layer, lstm) for layer in model.layers):
         return clustering.cluster_weights(model, **options)
@@ -108,3 +108,32 @@ def export(format, path, network, width):
     content = gzip.compress(shared.to_tflite(model, weights), compresslevel=9)
     Path(path).write_bytes(content)
     return {}
+
+
+def export_resnet8(source, values, weights, path):
+    """Clusters all convolutions but the first; returns the bytes of the file.
+
+    A kernel gets as many values as `values` says.
+    """
+    trained = tf_keras.models.load_model(source, compile=False)
+    kernels = [
+        layer
+        for layer in trained.layers
+        if isinstance(layer, tf_keras.layers.Conv2D)
+    ]
+    model = tf_keras.models.clone_model(
+        trained,
+        clone_function=lambda layer: (
+            clustering.cluster_weights(
+                layer,
+                number_of_clusters=values,
+                cluster_centroids_init=KMEANS,
+            )
+            if layer in kernels[1:]
+            else layer
+        ),
+    )
+    model = clustering.strip_clustering(model)
+    content = gzip.compress(shared.to_tflite(model, weights), compresslevel=9)
+    Path(path).write_bytes(content)
+    return len(content)

@@ -1,6 +1,7 @@
 """`fine_tune`: the whole way from a trained network to a binary one."""
 
 import math
+from collections.abc import Iterator
 
 import keras
 
@@ -28,6 +29,7 @@ def fine_tune(
     learning_rate: float = 0.002,
     batch_size: int = 128,
     steps_per_epoch: int | None = None,
+    shuffle: bool = True,
     distillation_weight: float = 1.0,
     distillation_loss=None,
     callbacks=None,
@@ -38,8 +40,9 @@ def fine_tune(
 
     The steps are: `binarize_model`, `recalibrate_batch_norm`, training with
     `LABAdam` and a cosine learning rate while a `Distiller` learns from the
-    trained network, and `recalibrate_batch_norm` again. The loss and metrics on
-    the validation data are printed at each stage.
+    trained network, and `recalibrate_batch_norm` again, also before each
+    validation. The loss and metrics on the validation data are printed at each
+    stage.
 
     Args:
         trained: A trained Sequential or functional model. It is left unchanged.
@@ -54,6 +57,7 @@ def fine_tune(
             `0.002`.
         batch_size: The size of a batch of arrays. Defaults to `128`.
         steps_per_epoch: As in `fit`. Needed for data of unknown length.
+        shuffle: As in `fit`.
         distillation_weight: As `weight` in `Distiller`; 0 turns it off.
         distillation_loss: As in `Distiller`. Defaults to what belongs to the
             loss of each output: `SoftTargets` for a categorical crossentropy,
@@ -123,12 +127,19 @@ def fine_tune(
     if _recalibrate(binary, train, batch_size):
         measure("recalibrated", student)
     x, y = _arrays(train)
+    if not isinstance(callbacks, keras.callbacks.CallbackList):
+        callbacks = keras.tree.flatten(callbacks or [])
+    if not isinstance(train, Iterator):
+        callbacks.append(
+            _BeforeValidation(lambda: _recalibrate(binary, train, batch_size))
+        )
     history = student.fit(
         x,
         y,
         batch_size=batch_size if y is not None else None,
         epochs=epochs,
         steps_per_epoch=steps_per_epoch,
+        shuffle=shuffle,
         validation_data=validation_data,
         callbacks=callbacks,
         verbose=verbose,
@@ -137,6 +148,17 @@ def fine_tune(
     measure("fine-tuned", student)
     history.stages, history.report = stages, report
     return binary, history
+
+
+class _BeforeValidation(keras.callbacks.Callback):
+    """Calls a function before each validation."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def on_test_begin(self, logs=None):
+        self.function()
 
 
 def _ends(model):

@@ -59,15 +59,19 @@ def test_it_goes_from_a_float_file_to_a_binary_tflite_file(
     folder = tmp_path / "out"
     result = run(folder, "--epochs 3 --progressive 1")
     accuracy = result["accuracy"]
-    assert set(accuracy) == set(finetune.STAGES)
+    assert tuple(accuracy) == finetune.STAGES
     assert accuracy["fine-tuned"] > 0.9 * accuracy["float"]
     assert abs(accuracy["exported"] - accuracy["fine-tuned"]) < 0.02
-    assert len(result["history"]["loss"]) == 3
-    assert result["file_bytes"] == (folder / "lab-1.tflite").stat().st_size
+    assert [len(values) for values in result["history"].values()] == 4 * [3]
+    # The validation of an epoch sees the statistics that the file gets.
+    assert result["history"]["val_accuracy"][-1] == pytest.approx(
+        accuracy["fine-tuned"], abs=1e-4
+    )
+    assert result["file_bytes"] == (folder / "lab-1.tflz").stat().st_size
     again = keras.models.load_model(folder / "lab-1.keras")
     assert type(again.layers[3]).__name__ == "BinaryConv2D"
     row, _, origin = capsys.readouterr().out.splitlines()[-3:]
-    assert row.startswith("| LAB | all | 3 | yes | 1 epoch | 1 |")
+    assert row.startswith("| LAB, model model.keras, batch 20, progressive 1 |")
     assert f"keras_lab {keras_lab.__version__}, keras {keras.__version__}," in (
         origin
     )
@@ -85,16 +89,14 @@ def test_an_interrupted_run_continues_to_the_same_result(
 ):
     options = "--epochs 2 --progressive 1"
     whole = run(tmp_path / "whole", options)
-    measure, calls = finetune.Run.measure, []
+    record = finetune.Recorder.on_epoch_end
 
-    def interrupted(self, stage, scores=None):
-        calls.append(stage)
-        # In the second epoch, when its weights have changed already.
-        if calls.count("with moving averages") == 2:
+    def interrupted(self, epoch, logs=None):
+        if epoch == 1:  # The weights of the second epoch have changed already.
             raise KeyboardInterrupt
-        measure(self, stage, scores)
+        record(self, epoch, logs)
 
-    monkeypatch.setattr(finetune.Run, "measure", interrupted)
+    monkeypatch.setattr(finetune.Recorder, "on_epoch_end", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "parts", options)
     monkeypatch.undo()

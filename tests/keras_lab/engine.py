@@ -12,8 +12,12 @@ needs_tensorflow = pytest.mark.skipif(
 )
 # `.ci/run` runs no slow tests on the other backends.
 slow_on_tensorflow = pytest.mark.slow if NAME == "tensorflow" else ()
-# torch.compile takes a minute for a small network.
-can_compile = [False] if NAME == "torch" else [True, False]
+# torch.compile takes a minute for a small network. JAX takes as long for one
+# that it does not compile, because it compiles each operation by itself.
+can_compile = {"torch": [False], "jax": [True]}.get(NAME, [True, False])
+# The quickest way to run a few steps, and many.
+FEW_STEPS = {} if NAME == "jax" else {"run_eagerly": True}
+MANY_STEPS = {"jit_compile": NAME == "jax"}
 
 
 def compiled(function, jit_compile=True):

@@ -5,6 +5,7 @@ import numpy as np
 
 import keras_lab
 from keras_lab.binary_weight import weights_of
+from tests.keras_lab.engine import FEW_STEPS, MANY_STEPS
 
 
 def data(samples=64):
@@ -33,9 +34,9 @@ def network(quantizer="lab", seed=1, **options):
 def train(model, optimizer=None, epochs=2, batch_size=16, **compile_options):
     if optimizer is not None:
         # So few steps take less time than tracing one, but not on JAX.
-        quick = {"run_eagerly": True}
+        quick = FEW_STEPS
         if compile_options or keras.config.backend() != "tensorflow":
-            quick = {"jit_compile": keras.config.backend() == "jax"}
+            quick = MANY_STEPS
         compile_options = {**quick, **compile_options}
         model.compile(optimizer, "squared_hinge", **compile_options)
     x, y = data()

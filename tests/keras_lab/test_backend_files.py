@@ -10,6 +10,7 @@ import pytest
 
 import keras_lab
 from keras_lab.binary_weight import weights_of
+from tests.keras_lab.engine import MANY_STEPS
 from tests.keras_lab.interpreter import run
 
 OTHERS = [
@@ -38,8 +39,7 @@ def trained():
             keras_lab.BinaryDense(3, kernel_quantizer="bwn"),
         ]
     )
-    # The file keeps it. On torch `True` means torch.compile, which is slow.
-    model.compile(keras_lab.LABAdam(0.01), "mse", jit_compile=False)
+    model.compile(keras_lab.LABAdam(0.01), "mse", **MANY_STEPS)
     model.fit(SAMPLES, np.ones((8, 3)), epochs=3, verbose=0)
     return model
 

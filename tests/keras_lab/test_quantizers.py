@@ -13,6 +13,7 @@ from keras_lab.quantizers import (
     get_input_quantizer,
     get_kernel_quantizer,
 )
+from tests.keras_lab.engine import MANY_STEPS
 
 SEVEN = {
     "full precision": (None, None),
@@ -53,7 +54,7 @@ def test_the_seven_networks_of_the_paper_learn(rng, kernel, inputs):
     x = rng.normal(size=(256, 16))
     label = np.argmax(x @ rng.normal(size=(16, 4)), axis=1)
     y = np.where(label[:, None] == np.arange(4), 1.0, -1.0)
-    model.compile(keras_lab.LABAdam(0.01), "squared_hinge", jit_compile=False)
+    model.compile(keras_lab.LABAdam(0.01), "squared_hinge", **MANY_STEPS)
     model.fit(x, y, epochs=30, batch_size=64, verbose=0)
     accuracy = np.mean(np.argmax(model.predict(x, verbose=0), axis=1) == label)
     assert accuracy > 0.8

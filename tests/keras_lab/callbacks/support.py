@@ -5,6 +5,7 @@ import numpy as np
 
 import keras_lab
 from tests.keras_lab.convert.support import sequential
+from tests.keras_lab.engine import FEW_STEPS
 
 
 def network(optimizer=None, dropout=0.2, **options):
@@ -17,7 +18,7 @@ def network(optimizer=None, dropout=0.2, **options):
         keras_lab.BinaryDense(10, name="dense_2"),
     )
     optimizer = optimizer or keras_lab.LABAdam(0.01)
-    options = options or {"run_eagerly": True}  # Few steps: no graph.
+    options = options or FEW_STEPS
     model.compile(optimizer, "squared_hinge", **options)
     return model
 

@@ -8,10 +8,9 @@ import keras_lab
 from keras_lab.binary_weight import full_precision, weights_of
 from keras_lab.callbacks import ProgressiveBinarization
 from tests.keras_lab.convert.support import assert_same, random, sequential
-from tests.keras_lab.engine import slow_on_tensorflow
+from tests.keras_lab.engine import FEW_STEPS, slow_on_tensorflow
 
 X, Y = random((64, 6)), random((64, 4), 1)
-EAGER = {"run_eagerly": True}
 
 
 def network(quantizer="lab", **options):
@@ -21,7 +20,7 @@ def network(quantizer="lab", **options):
         keras.layers.ReLU(),
         keras_lab.BinaryDense(4, kernel_quantizer=quantizer),
     )
-    model.compile(keras_lab.LABAdam(0.01), "mse", **(options or EAGER))
+    model.compile(keras_lab.LABAdam(0.01), "mse", **(options or FEW_STEPS))
     return model
 
 
@@ -33,7 +32,7 @@ def test_the_layers_become_binary_from_the_first_to_the_last():
         keras.Sequential([keras_lab.BinaryLSTM(8)]),
         keras_lab.BinaryDense(4),
     )
-    model.compile(keras_lab.LABAdam(0.01), "mse", **EAGER)
+    model.compile(keras_lab.LABAdam(0.01), "mse", **FEW_STEPS)
     progressive, seen = ProgressiveBinarization(2), []
     watch = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda *_: seen.append(progressive.binary_layers)
@@ -123,7 +122,7 @@ def test_what_has_no_effect_or_makes_no_sense_is_named():
     with pytest.warns(UserWarning, match="1 of 2 layers.*from epoch 4 on"):
         network().fit(X, Y, verbose=0, callbacks=callbacks)
     model = sequential((6,), keras.layers.Dense(4))
-    model.compile("sgd", "mse", **EAGER)
+    model.compile("sgd", "mse", **FEW_STEPS)
     with pytest.warns(UserWarning, match="no binary weights"):
         model.fit(X, Y, verbose=0, callbacks=callbacks)
     with pytest.raises(ValueError, match=r"epochs=2\.5"):

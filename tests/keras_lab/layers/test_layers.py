@@ -8,7 +8,13 @@ from keras import ops
 import keras_lab
 from keras_lab._backend import backend
 from keras_lab.quantizers import BWN, LAB, BinaryConnect
-from tests.keras_lab.engine import NAME, compiled, dtype_of, gradients_of
+from tests.keras_lab.engine import (
+    MANY_STEPS,
+    NAME,
+    compiled,
+    dtype_of,
+    gradients_of,
+)
 
 # name: (Keras layer, positional arguments, input shape)
 CASES = {
@@ -202,7 +208,7 @@ def test_a_saved_model_comes_back_with_weights_and_alpha(
     case, quantizer, tmp_path
 ):
     model = model_of(case, kernel_quantizer=quantizer)
-    model.compile(keras_lab.LABAdam(0.01), "mse", jit_compile=False)
+    model.compile(keras_lab.LABAdam(0.01), "mse", **MANY_STEPS)
     x = random_input((4, *model.input_shape[1:]))
     model.fit(x, random_input((4, model.output_shape[1]), 1), verbose=0)
     model.save(tmp_path / "model.keras")
@@ -269,7 +275,7 @@ def test_a_training_step_moves_the_weights_and_keeps_alpha_true(
     moved = [v for v in model.trainable_variables if "alpha" not in v.name]
     before = [v.numpy() for v in moved]
     optimizer = keras_lab.LABAdam(0.01)
-    model.compile(optimizer, "mse", jit_compile=False)
+    model.compile(optimizer, "mse", **MANY_STEPS)
     x = random_input((8, *model.input_shape[1:]))
     y = random_input((8, model.output_shape[1]), 1)
     model.fit(x, y, batch_size=2, verbose=0)
@@ -297,7 +303,7 @@ def test_a_frozen_layer_keeps_its_weights_and_alpha(case):
     model.add(keras_lab.BinaryDense(3))
     model.layers[0].trainable = False
     before = [w.copy() for w in model.layers[0].get_weights()]
-    model.compile(keras_lab.LABAdam(0.01), "mse", jit_compile=False)
+    model.compile(keras_lab.LABAdam(0.01), "mse", **MANY_STEPS)
     x = random_input((8, *model.input_shape[1:]))
     model.fit(x, random_input((8, 3), 1), batch_size=2, verbose=0)
     for old, new in zip(before, model.layers[0].get_weights()):
@@ -314,7 +320,7 @@ def test_latent_weights_are_clipped_by_default():
     limits = []
     for layer in (inside, outside, wide, full_precision):
         model = keras.Sequential([keras.Input((7,)), layer])
-        model.compile(keras_lab.LABAdam(3.0), "mse", jit_compile=False)
+        model.compile(keras_lab.LABAdam(3.0), "mse", **MANY_STEPS)
         x = random_input((32, 7))
         model.fit(x, random_input((32, 5), 1) * 100, verbose=0, epochs=5)
         limits.append(np.abs(layer.kernel.numpy()).max())

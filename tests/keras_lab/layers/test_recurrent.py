@@ -7,7 +7,7 @@ from keras import ops
 
 import keras_lab
 from keras_lab.quantizers import LAB
-from tests.keras_lab.engine import NAME, dtype_of
+from tests.keras_lab.engine import MANY_STEPS, NAME, dtype_of
 from tests.keras_lab.layers.recurrent import (
     BATCH,
     FEATURES,
@@ -162,9 +162,7 @@ def character_model(kind, **options):
             keras.layers.Dense(3),
         ]
     )
-    model.compile(
-        keras_lab.LABAdam(0.01, clipvalue=5.0), "mse", jit_compile=False
-    )
+    model.compile(keras_lab.LABAdam(0.01, clipvalue=5.0), "mse", **MANY_STEPS)
     return model
 
 
@@ -182,11 +180,11 @@ def test_a_saved_model_goes_on_training_as_if_never_stopped(
     x, y = random(8, TIME, FEATURES), random(8, TIME, 3, seed=1)
     model = character_model(kind, input_quantizer="sign", **options)
     # Within a graph TensorFlow's threads may add in another order.
-    model.run_eagerly = True
+    model.run_eagerly = NAME == "tensorflow"
     model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
-    again.run_eagerly = True
+    again.run_eagerly = model.run_eagerly
     for trained_model in (model, again):
         trained_model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
     for a, b in zip(model.variables, again.variables):
@@ -321,7 +319,7 @@ def stack():
 
 def test_a_stack_in_a_binary_rnn_trains_and_is_saved_and_loaded(tmp_path):
     model = keras.Sequential([keras.Input((TIME, FEATURES)), stack()])
-    model.compile(keras_lab.LABAdam(0.01), "mse", jit_compile=False)
+    model.compile(keras_lab.LABAdam(0.01), "mse", **MANY_STEPS)
     x, y = random(8, TIME, FEATURES), random(8, TIME, 3, seed=1)
     losses = model.fit(x, y, epochs=5, verbose=0).history["loss"]
     assert losses[-1] < losses[0]

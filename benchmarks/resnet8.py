@@ -1,0 +1,46 @@
+"""The file of the fine-tuned ResNet-8 against those of tfmot's clusters.
+
+The ResNet-8 of MLPerf Tiny, all but the first convolution and the dense layer
+with one bit per weight or with a few values per kernel. Training changes the
+size of a file by a few bytes at most, so the networks are not fine-tuned here;
+`examples/finetune.py` does that. tfmot's files are compressed with gzip.
+
+It reads the pretrained network from the folder `KERAS_LAB_DATA`.
+"""
+
+import tempfile
+from pathlib import Path
+
+from benchmarks.peers import environments
+
+OPTIONS = {"clusters": [2, 3, 4, 16]}
+QUICK = {"clusters": [2]}
+FILE = "pretrained/cifar10_resnet8_mlperf_tiny.h5"
+
+
+def cells(options):
+    ours = [{"peer": "keras_lab", "values": 2}]
+    return ours + [{"peer": "tfmot", "values": n} for n in options.clusters]
+
+
+def measure(cell, _, journal):
+    """Returns a row for each kind of other weights."""
+    from examples.paper.data import data_folder
+
+    source = str(data_folder() / FILE)
+    with environments.start(cell["peer"]) as worker:
+        journal.content["versions"][cell["peer"]] = worker.versions
+        with tempfile.TemporaryDirectory() as folder:
+            return [
+                {
+                    "weights": weights,
+                    "file_bytes": worker.call(
+                        "export_resnet8",
+                        source=source,
+                        values=cell["values"],
+                        weights=weights,
+                        path=str(Path(folder) / f"{weights}.tflz"),
+                    ),
+                }
+                for weights in ("float32", "int8")
+            ]
