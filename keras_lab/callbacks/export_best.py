@@ -8,7 +8,10 @@ from collections.abc import Iterator
 import keras
 
 from keras_lab.analysis.summary import EXPORT_ERRORS, trial_export
-from keras_lab.convert.batch_norm import recalibrate_batch_norm
+from keras_lab.convert.batch_norm import (
+    check_is_finite,
+    recalibrate_batch_norm,
+)
 from keras_lab.convert.graph import is_built
 from keras_lab.files import check_target
 
@@ -104,6 +107,7 @@ class ExportBest(keras.callbacks.Callback):
                 "be. Use an array or a dataset. "
                 f"Received: recalibrate={recalibrate!r}"
             )
+        check_is_finite(recalibrate)
         self.filename = check_target("filename", filename, SUFFIXES)
         self.format = str(Format.of(format, self.filename.suffix))
         self.monitor = monitor

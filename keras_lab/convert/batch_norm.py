@@ -17,7 +17,7 @@ from keras_lab.convert.graph import (
     walk,
 )
 
-__all__ = ["recalibrate_batch_norm"]
+__all__ = ["check_is_finite", "recalibrate_batch_norm"]
 
 
 def recalibrate_batch_norm(
@@ -59,7 +59,9 @@ def recalibrate_batch_norm(
     if not is_built(model):
         raise ValueError(no_weights_yet(model))
     _check_count("batch_size", batch_size)
-    if batches is not None:
+    if batches is None:
+        check_is_finite(data)
+    else:
         _check_count("batches", batches)
     found = _batches(data, batch_size, model)
     statistics = [
@@ -179,6 +181,21 @@ def _set(layer, options):
         setattr(layer, name, value)
 
 
+def check_is_finite(data) -> None:
+    """Raises ValueError if a dataset is known to have no end."""
+    endless = False
+    if isinstance(data, keras.utils.PyDataset):
+        endless = data.num_batches is None
+    elif hasattr(data, "cardinality"):  # A `tf.data.Dataset`.
+        endless = int(data.cardinality()) == -1
+    if endless:
+        raise ValueError(
+            "The data to measure batch norm on must have an end, or a number "
+            "of batches. For a `tf.data.Dataset`, use `data.take(40)`. "
+            f"Received: {data!r:.200}"
+        )
+
+
 def _check_count(name, value):
     whole = isinstance(value, numbers.Integral) and value >= 1
     if isinstance(value, bool) or not whole:
@@ -214,8 +231,9 @@ def _batches(data, batch_size, model):
             f"Received: data={data!r} of type {type(data).__name__}"
         )
     if isinstance(data, keras.utils.PyDataset):
-        dataset = data
-        data = (dataset[index] for index in range(len(dataset)))
+        dataset, count = data, data.num_batches
+        indices = itertools.count() if count is None else range(count)
+        data = (dataset[index] for index in indices)
     return (x[0] if isinstance(x, (tuple, list)) else x for x in data)
 
 

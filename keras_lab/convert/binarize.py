@@ -5,12 +5,13 @@ layer that it is named after, and the trained weights become its latent weights.
 """
 
 import fnmatch
+import re
 from collections.abc import Callable
 
 import keras
 import numpy as np
 
-from keras_lab.binary_weight import weights_of
+from keras_lab.binary_weight import full_precision, weights_of
 from keras_lab.convert.blocks import (
     BinaryBlock,
     is_complete,
@@ -41,6 +42,7 @@ from keras_lab.convert.rebuild import (
     check_can_rebuild,
     without_alphas,
 )
+from keras_lab.convert.trial_calls import outputs, same
 
 __all__ = ["ConversionReport", "binarize_model"]
 
@@ -64,8 +66,9 @@ def binarize_model(
     and options stay the same. A layer without a counterpart is kept as it is,
     and so is one with LoRA weights or a tied embedding. A custom layer that
     cannot be rebuilt with other layers inside is kept whole. The report has the
-    reasons. A layer that is binary already is kept as it was trained, so you
-    can convert a model in stages.
+    reasons. A layer that is binary already is kept as it was trained, and so is
+    a custom layer with binary layers inside. So you can convert a model in
+    stages.
 
     A latent weight is clipped to [−1, 1] in training. If a layer has larger
     weights, the bound is its largest absolute weight instead, so that no
@@ -136,8 +139,9 @@ class _BlockError(Exception):
 
     def __init__(self, block, error):
         error = error.__cause__ or error
-        text = str(error).rpartition("Exception encountered: ")[2]
-        text = " ".join(text.split())
+        # Keras puts the words of an error between others, in bold.
+        text = re.split(r"\x1b\[1m|ncountered:", str(error))[-1]
+        text = " ".join(text.partition("\x1b")[0].split())
         self.block = block
         self.reason = (
             "cannot be rebuilt with binary layers inside: "
@@ -194,7 +198,9 @@ class _Chooser:
         """Adds a row; returns why the layer is kept."""
         if not self.wanted(paths, layer):
             reason = "not among the filters"
-        if not (reason and _has_parts(layer)):
+        if isinstance(layer, BinaryBlock):
+            reason = "has binary layers inside already"
+        elif not (reason and _has_parts(layer)):
             reason = why_not(layer) or reason
         if layer.weights:
             count = sum(int(np.prod(w.shape)) for w in layer.weights)
@@ -216,10 +222,23 @@ class _Chooser:
                 inner_plan = self._plan(part, inner, around)
                 if inner_plan:
                     plan[key] = {"plan": inner_plan}
-            elif not self._add_row(inner, part, None, [*around, inner]):
+            elif self._add_rows(inner, part, [*around, inner]):
                 limit = clip_limit(part)
                 plan[key] = {"options": self.options, "limit": limit}
         return plan
+
+    def _add_rows(self, path, part, paths):
+        """Adds the rows of a layer in a block; returns whether to convert it.
+
+        A model in it is converted as a whole, and has a row for each layer.
+        """
+        if not is_functional(part) or not self.wanted(paths, part):
+            return self._add_row(path, part, None, paths) is None
+        inner = leaf_layers(part).items()
+        reasons = [
+            self._add_row(f"{path}/{name}", x, None, paths) for name, x in inner
+        ]
+        return None in reasons
 
     def _add_own_row(self, path, block):
         inner = {id(w) for part in walk(block).values() for w in part.weights}
@@ -249,21 +268,42 @@ class _Binarizer(Rebuilder):
 
     def rebuild(self, model):
         _check_not_shared(model)
-        binary = super().rebuild(model)
+        try:
+            binary = super().rebuild(model)
+        except _BlockError:
+            raise
+        except Exception as error:
+            # A Sequential model calls its layers where it is made.
+            blocks = [layer for layer, _ in self.pairs if self._plan_of(layer)]
+            if not blocks:
+                raise
+            raise _BlockError(blocks[0], error) from error
         self._copy_trainable()
         return binary
 
     def new_config(self, layer):
         config = self.serialize(layer)
-        plan = self.plans.get(id(layer))
+        plan = self._plan_of(layer)
         if plan:
             return make_block_config(config, plan)
         if plan is not None:
             convert_config(config, self.options, clip_limit(layer))
         return config
 
+    def _plan_of(self, layer):
+        return self.plans.get(id(layer))
+
+    def call(self, layer, *args, **kwargs):
+        try:
+            return super().call(layer, *args, **kwargs)
+        except Exception as error:
+            for old, new in self.pairs:
+                if new is layer and self._plan_of(old):
+                    raise _BlockError(old, error) from error
+            raise
+
     def new_layer(self, layer):
-        if not self.plans.get(id(layer)):
+        if not self._plan_of(layer):
             return super().new_layer(layer)
         try:
             return super().new_layer(layer)
@@ -276,7 +316,7 @@ class _Binarizer(Rebuilder):
         return make_block_config(config, {})
 
     def set_weights(self, layer, new):
-        plan = self.plans.get(id(layer))
+        plan = self._plan_of(layer)
         if plan is None:
             self._copy_weights(layer, new)
             return
@@ -289,6 +329,33 @@ class _Binarizer(Rebuilder):
             raise _BlockError(layer, ValueError("it creates other layers"))
         for weight in weights_of(new.weights):
             weight.refresh()
+
+    def check(self, layer, new, arguments):
+        plan = self._plan_of(layer)
+        if not plan:
+            # Of a converted wrapper, such as an RNN of cells, only the custom
+            # layers must be the same, and they were rebuilt with it.
+            if plan is None:
+                super().check(layer, new, arguments)
+            return
+        weights = weights_of(new.weights)
+        if self.options["input_quantizer"] is None:
+            with full_precision(weights):
+                found = outputs(new, arguments)
+            if not same(layer, outputs(layer, arguments), found):
+                reason = "rebuilt from its config, it computes something else"
+                raise _BlockError(layer, ValueError(reason))
+        # A layer inside that is called only sees the signs of its weights.
+        before = outputs(new, arguments)
+        latents = [(weight.latent, weight.latent.numpy()) for weight in weights]
+        for weight in weights:
+            weight.latent.assign(weight.value())
+        after = outputs(new, arguments)
+        for latent, value in latents:
+            latent.assign(value)
+        if not same(layer, before, after):
+            reason = "it reads the weights of a layer inside it directly"
+            raise _BlockError(layer, ValueError(reason))
 
     def _copy_weights(self, layer, new):
         # The weights of a binary layer include α.

@@ -53,7 +53,11 @@ class BinaryBlock:
         def append_replaced(part):
             append(self._replaced(f"{name}/{len(parts)}", part))
 
-        parts.append = append_replaced
+        def extend_replaced(more):
+            for part in more:
+                append_replaced(part)
+
+        parts.append, parts.extend = append_replaced, extend_replaced
 
     @property
     def _replacements(self):

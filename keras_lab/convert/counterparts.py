@@ -144,7 +144,7 @@ def why_not(layer: keras.Layer) -> str | None:
     if not is_keras_class(type(layer)):
         return "a custom layer"
     if isinstance(layer, keras.layers.ReversibleEmbedding):
-        return "a tied embedding: its matrix is also the output projection"
+        return "a tied embedding: its matrix can be the output projection, too"
     name = type(layer).__name__
     parts = [
         part

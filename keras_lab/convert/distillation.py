@@ -266,6 +266,11 @@ class Distiller(LABModel):
         taught = self._ask(x)
         if isinstance(taught, dict) and isinstance(y_pred, dict):
             self._check_keys(taught, y_pred)
+        elif isinstance(taught, dict) and isinstance(y_pred, (list, tuple)):
+            # A list of outputs may be in any order.
+            names = getattr(self, "output_names", ())
+            if set(names) == set(taught):
+                taught = [taught[name] for name in names]
         losses = self._loss_of_each(y_pred)
         taught = [ops.stop_gradient(y) for y in keras.tree.flatten(taught)]
         outputs = keras.tree.flatten(y_pred)

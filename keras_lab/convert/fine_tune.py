@@ -1,6 +1,7 @@
 """`fine_tune`: the whole way from a trained network to a binary one."""
 
 import math
+import numbers
 from collections.abc import Iterator
 
 import keras
@@ -8,7 +9,7 @@ import keras
 from keras_lab.convert.batch_norm import recalibrate_batch_norm
 from keras_lab.convert.binarize import binarize_model
 from keras_lab.convert.distillation import Distiller, SoftTargets
-from keras_lab.convert.graph import walk
+from keras_lab.convert.graph import check_is_model, walk
 from keras_lab.optimizers import LABAdam
 
 __all__ = ["fine_tune"]
@@ -26,6 +27,7 @@ def fine_tune(
     input_quantizer=None,
     loss=None,
     metrics=None,
+    loss_weights=None,
     learning_rate: float = 0.002,
     batch_size: int = 128,
     steps_per_epoch: int | None = None,
@@ -34,7 +36,9 @@ def fine_tune(
     distillation_loss=None,
     callbacks=None,
     verbose: int = 1,
-    **options,
+    filters=None,
+    skip_first: bool = True,
+    skip_last: bool = True,
 ):
     """Makes a trained network binary and trains it back to accuracy.
 
@@ -46,13 +50,15 @@ def fine_tune(
 
     Args:
         trained: A trained Sequential or functional model. It is left unchanged.
-        train: The training data: a tuple `(x, y)` of arrays, or batches as a
-            `tf.data.Dataset` or a `keras.utils.PyDataset`.
-        validation_data: As in `fit`. Without it, nothing is measured.
+        train: The training data: a tuple `(x, y)` or `(x, y, sample_weight)`
+            of arrays, or batches as a `tf.data.Dataset` or a
+            `keras.utils.PyDataset`. It is read more than once, so it cannot be
+            a generator.
+        validation_data: The same. Without it, nothing is measured.
         epochs: The number of epochs. Defaults to `30`.
         kernel_quantizer, input_quantizer: As in `binarize_model`.
-        loss, metrics: As in `compile`. Default to those that `trained` was
-            compiled with.
+        loss, metrics, loss_weights: As in `compile`. Default to those that
+            `trained` was compiled with; the weights only with its loss.
         learning_rate: Where the cosine begins. It ends at 0. Defaults to
             `0.002`.
         batch_size: The size of a batch of arrays. Defaults to `128`.
@@ -65,8 +71,7 @@ def fine_tune(
         callbacks: As in `fit`.
         verbose: 0 for silence, 1 for a line per stage and the progress of
             `fit`, 2 for a line per epoch. Defaults to `1`.
-        **options: Other arguments of `binarize_model`: `filters`,
-            `skip_first`, `skip_last`.
+        filters, skip_first, skip_last: As in `binarize_model`.
 
     Returns:
         A tuple of the binary model and the `keras.callbacks.History`. The
@@ -80,21 +85,34 @@ def fine_tune(
     ... )
     >>> history.stages["fine-tuned"]["accuracy"]
     """
+    check_is_model(trained)
+    compiled = trained.get_compile_config() or {}
     if loss is None:
         loss = getattr(trained, "loss", None)
+        loss_weights = loss_weights or compiled.get("loss_weights")
         if loss is None:
             raise ValueError(
                 "`fine_tune` needs the loss to train with, because the trained "
                 "model is not compiled. Received: loss=None"
             )
-    metrics = _metrics_of(trained, loss) if metrics is None else metrics
+    if metrics is None:
+        metrics = _metrics_of(compiled, loss)
+    if not (isinstance(epochs, numbers.Integral) and epochs > 0):
+        raise ValueError(
+            f"`epochs` must be a positive integer. Received: epochs={epochs!r}"
+        )
+    train = _data("train", train, batch_size)
+    if validation_data is not None:
+        _data("validation_data", validation_data, batch_size)
     steps = steps_per_epoch or _steps(train, batch_size)
     binary, report = binarize_model(
         trained,
         kernel_quantizer,
         input_quantizer,
+        filters,
+        skip_first,
+        skip_last,
         return_report=True,
-        **options,
     )
     student = Distiller(
         *_ends(binary),
@@ -103,19 +121,22 @@ def fine_tune(
         weight=distillation_weight,
     )
     rate = keras.optimizers.schedules.CosineDecay(learning_rate, epochs * steps)
-    student.compile(LABAdam(rate), loss, metrics=metrics)
-    # Compiled apart from the trained model, which is left unchanged.
+    student.compile(LABAdam(rate), loss, loss_weights, metrics)
+    # Compiled apart from the trained model, which is left unchanged. A metric
+    # has a state, so the two models cannot share it.
     teacher = keras.Model(*_ends(trained))
-    teacher.compile(loss=loss, metrics=_metrics_of(teacher, loss, metrics))
+    teacher.compile(
+        loss=loss,
+        loss_weights=loss_weights,
+        metrics=keras.tree.map_structure(_copy_metric, metrics),
+    )
     stages = {}
 
     def measure(stage, model):
         if validation_data is None:
             return
-        x, y = _arrays(validation_data)
-        stages[stage] = model.evaluate(
-            x, y, batch_size if y is not None else None, 0, return_dict=True
-        )
+        data = _data("validation_data", validation_data, batch_size)
+        stages[stage] = model.evaluate(**data, verbose=0, return_dict=True)
         if verbose:
             values = (f"{k} {v:.4g}" for k, v in stages[stage].items())
             print(f"{stage}: {', '.join(values)}", flush=True)
@@ -126,17 +147,13 @@ def fine_tune(
     measure("binarized", student)
     if _recalibrate(binary, train, batch_size):
         measure("recalibrated", student)
-    x, y = _arrays(train)
     if not isinstance(callbacks, keras.callbacks.CallbackList):
         callbacks = keras.tree.flatten(callbacks or [])
-    if not isinstance(train, Iterator):
-        callbacks.append(
-            _BeforeValidation(lambda: _recalibrate(binary, train, batch_size))
-        )
+    callbacks.append(
+        _BeforeValidation(lambda: _recalibrate(binary, train, batch_size))
+    )
     history = student.fit(
-        x,
-        y,
-        batch_size=batch_size if y is not None else None,
+        **train,
         epochs=epochs,
         steps_per_epoch=steps_per_epoch,
         shuffle=shuffle,
@@ -168,28 +185,35 @@ def _ends(model):
     return model.input, model.output
 
 
-def _arrays(data):
-    """x and y of a tuple; the data and `None` of batches."""
-    if not isinstance(data, (tuple, list)):
-        return data, None
-    if len(data) != 2:
-        raise ValueError(
-            "Data must be a tuple (x, y), or batches of such tuples. "
-            f"Received: a {type(data).__name__} of length {len(data)}"
+def _data(name, data, batch_size):
+    """The arguments of `fit` and `evaluate` for arrays or batches."""
+    if isinstance(data, Iterator):
+        raise TypeError(
+            f"`{name}` is read more than once, which a generator cannot be. "
+            "Use arrays, a `tf.data.Dataset` or a `keras.utils.PyDataset`. "
+            f"Received: {name}={data!r}"
         )
-    return data
+    if not isinstance(data, (tuple, list)):
+        return {"x": data}
+    if len(data) not in (2, 3):
+        raise ValueError(
+            f"`{name}` must be a tuple (x, y) or (x, y, sample_weight), or "
+            f"batches of such tuples. Received: a {type(data).__name__} of "
+            f"length {len(data)}"
+        )
+    names = ("x", "y", "sample_weight")
+    return {**dict(zip(names, data)), "batch_size": batch_size}
 
 
 def _steps(train, batch_size):
-    x, y = _arrays(train)
     try:
-        if y is None:
-            return len(x)
-        return math.ceil(len(keras.tree.flatten(x)[0]) / batch_size)
+        if "y" not in train:
+            return len(train["x"])
+        return math.ceil(len(keras.tree.flatten(train["x"])[0]) / batch_size)
     except TypeError as error:
         raise ValueError(
             "The length of the training data is unknown. Pass "
-            f"`steps_per_epoch`. Received: train={train!r:.200}"
+            f"`steps_per_epoch`. Received: {train['x']!r:.200}"
         ) from error
 
 
@@ -200,23 +224,30 @@ def _recalibrate(model, train, batch_size):
         for layer in walk(model).values()
     ):
         return False
-    x, _ = _arrays(train)
-    recalibrate_batch_norm(model, x, batch_size, RECALIBRATION_BATCHES)
+    recalibrate_batch_norm(model, train["x"], batch_size, RECALIBRATION_BATCHES)
     return True
 
 
-def _metrics_of(model, loss, metrics=None):
-    """New metrics: those given, or those that a model was compiled with."""
-    if metrics is None:
-        metrics = (model.get_compile_config() or {}).get("metrics")
+def _metrics_of(compiled, loss):
+    """New metrics like those that a model was compiled with."""
+    metrics = compiled.get("metrics")
     if metrics is None:
         known = _name(loss) if not isinstance(loss, (dict, list)) else ""
-        metrics = ["accuracy"] if "crossentropy" in known else None
-    if metrics is None:
-        return None
-    # A metric has a state, so two models cannot share it.
-    serialized = keras.saving.serialize_keras_object(metrics)
-    return keras.saving.deserialize_keras_object(serialized)
+        return ["accuracy"] if "crossentropy" in known else None
+    try:
+        return keras.saving.deserialize_keras_object(metrics)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "The metrics of the trained model cannot be created again, because "
+            "Keras does not know their class. Pass `metrics`. "
+            f"Received: a model compiled with metrics={metrics}"
+        ) from error
+
+
+def _copy_metric(metric):
+    if not isinstance(metric, keras.Metric):
+        return metric
+    return type(metric).from_config(metric.get_config())
 
 
 def _soft_loss(loss):

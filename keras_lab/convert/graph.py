@@ -246,11 +246,13 @@ class Call:
         layer: The `keras.Layer`, or another `keras.Operation`.
         inputs: A list of the symbolic tensors that it takes.
         outputs: The symbolic tensors that it returns, in their structure.
+        arguments: A tuple of its positional and its keyword arguments.
     """
 
     layer: keras.Operation
     inputs: list[keras.KerasTensor]
     outputs: object
+    arguments: tuple[tuple, dict]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,7 +281,7 @@ def trace(model: keras.Model, shapes: list | None = None) -> Graph:
         outputs = _StandIn(operation)(*args, **kwargs)
         tensors = keras.tree.flatten((args, kwargs))
         tensors = [x for x in tensors if isinstance(x, keras.KerasTensor)]
-        calls.append(Call(operation, tensors, outputs))
+        calls.append(Call(operation, tensors, outputs, (args, kwargs)))
         return outputs
 
     shapes = shapes or [tensor.shape for tensor in model.inputs]
@@ -356,12 +358,30 @@ def _mark(model, counts, reached, found, backwards=False):
         else:
             ends = counts(call.layer)
             if ends and not backwards:
-                reached = reached[:1]  # The others may be masks.
+                reached = [
+                    is_reached and is_data
+                    for is_reached, is_data in zip(reached, _are_data(call))
+                ]
             if ends and any(reached):
                 found.add(id(call.layer))
             passed = [any(reached) and not ends] * len(after)
         tensors |= _chosen(after, passed)
     return [id(tensor) in tensors for tensor in far]
+
+
+def _are_data(call):
+    """Whether each input of a layer is data, not a mask or positions."""
+    args, kwargs = call.arguments
+    named = [("", args), *sorted(kwargs.items())]
+    inputs = [
+        (name, x) for name, part in named for x in keras.tree.flatten(part)
+    ]
+    inputs = [x for x in inputs if isinstance(x[1], keras.KerasTensor)]
+    return [
+        number == 0
+        or (keras.backend.is_float_dtype(x.dtype) and "mask" not in name)
+        for number, (name, x) in enumerate(inputs)
+    ]
 
 
 def _chosen(tensors, flags):

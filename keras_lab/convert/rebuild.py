@@ -21,6 +21,11 @@ from keras_lab.convert.graph import (
     leaf_layers,
     with_inner_layers,
 )
+from keras_lab.convert.trial_calls import (
+    arguments_of_custom_layers,
+    outputs,
+    same,
+)
 
 __all__ = [
     "Rebuilder",
@@ -88,6 +93,29 @@ class Rebuilder:
         """Sets the weights of the layer that replaces a layer."""
         raise NotImplementedError
 
+    def check(self, layer: keras.Layer, new: keras.Layer, arguments) -> None:
+        """Raises an error if a custom layer computes something else now.
+
+        Args:
+            layer: The layer.
+            new: The one that replaces it.
+            arguments: What to call them with.
+        """
+        signs = [
+            part
+            for part in with_inner_layers(layer)
+            if getattr(part, "input_quantizer", None)
+        ]
+        if signs:  # Rounding can change a sign.
+            return
+        if not same(layer, outputs(layer, arguments), outputs(new, arguments)):
+            raise ValueError(
+                f"Layer '{layer.name}' computes something else if it is "
+                "rebuilt from its config. Give its class a `get_config` with "
+                "all arguments of `__init__`, and set no other attributes. "
+                f"Received: a layer of type {type(layer).__name__}"
+            )
+
     def rebuild(self, model: keras.Model) -> keras.Model:
         """Returns the new model."""
         # New layers draw seeds for initial weights that nobody uses. A training
@@ -98,6 +126,10 @@ class Rebuilder:
             for layer, new in self.pairs:
                 self.set_weights(layer, new)
                 _copy_state(layer, new)
+            arguments = arguments_of_custom_layers(model)
+            for layer, new in self.pairs:
+                if id(layer) in arguments:
+                    self.check(layer, new, arguments[id(layer)])
         finally:
             random.setstate(state)
         return rebuilt

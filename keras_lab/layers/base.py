@@ -99,7 +99,14 @@ class BinaryLayer:
         """The shape in which to see a kernel, and the axes of α in it."""
         if self.kernel_quantizer.scale == "tensor":
             return shape, ()
-        return shape, sorted(axis % len(shape) for axis in self._kernels[name])
+        keep = sorted(axis % len(shape) for axis in self._kernels[name])
+        if len(keep) == len(shape):
+            raise ValueError(
+                f"Layer '{self.name}' has only one weight per output channel, "
+                "which a scale per channel would leave in full precision. Use "
+                f"`scale='tensor'`. Received: {name} of shape {shape}"
+            )
+        return shape, keep
 
     @property
     def binary_weights(self):

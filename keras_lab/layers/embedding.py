@@ -64,6 +64,7 @@ class BinaryEmbedding(BinaryLayer, keras.layers.Embedding):
     def call(self, inputs):
         if self.kernel_quantizer is None:
             return super().call(inputs)
-        if not keras.backend.is_int_dtype(inputs.dtype):
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if dtype not in ("int32", "int64"):
             inputs = ops.cast(inputs, "int32")
         return ops.take(self.binary_embeddings, inputs, axis=0)

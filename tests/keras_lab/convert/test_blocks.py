@@ -64,6 +64,23 @@ class Nested(layers.Layer):
         return self.mlp(self.block(x))
 
 
+@register
+class Together(layers.Layer):
+    """A list that grows, and a model with a custom layer inside."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.list = []
+        self.list.extend([layers.Dense(6, name="a"), layers.Dense(6, name="b")])
+        parts = layers.Dense(6, name="e"), Block(name="own")
+        self.mlp = sequential((4, 6), *parts, name="mlp")
+
+    def call(self, x):
+        for part in (*self.list, self.mlp):
+            x = part(x)
+        return x
+
+
 def model_of(*parts, shape=(4, 6)):
     model = sequential(
         shape,
@@ -88,7 +105,7 @@ def test_the_layers_of_a_block_become_binary(make, path, tmp_path):
     path = path.format(block.name)
     names = ["first", "a", "b", "c", "d", "attention"]
     converted = {f"{path}/{name}" for name in names}
-    converted |= {f"{block.name}/mlp"} if make is Nested else set()
+    converted |= {f"{block.name}/mlp/e"} if make is Nested else set()
     assert set(report.converted) == converted
     found = keras_lab.binary_weights(new)
     assert len(found) == 9 + (make is Nested)
@@ -159,8 +176,48 @@ class Picky(layers.Layer):
         return self.dense(x)
 
 
+@register
+class Reader(Picky):
+    """Reads the kernel of a layer that it does not call."""
+
+    def build(self, shape):
+        self.dense = layers.Dense(6, name="dense")
+        self.dense.build(shape)
+
+    def call(self, x):
+        return x @ self.dense.kernel
+
+
+@register
+class Caller(Reader):
+    def call(self, x):
+        if type(self.dense) is not layers.Dense:
+            raise RuntimeError("I call only my own")
+        return self.dense(x)
+
+
+@register
+class Forgetful(Reader):
+    """Its config lacks an argument."""
+
+    def __init__(self, factor=1, **kwargs):
+        super().__init__(**kwargs)
+        self.factor = factor
+
+    def call(self, x):
+        return self.factor * self.dense(x)
+
+    def get_config(self):
+        return super().get_config()
+
+
 @pytest.mark.parametrize(
-    ("make", "reason"), [(Late, "creates other"), (Picky, "only my own")]
+    ("make", "reason"),
+    [
+        (Late, "creates other"),
+        (Picky, "only my own"),
+        (Caller, ": RuntimeError: I call only my own"),
+    ],
 )
 def test_a_block_that_cannot_be_converted_stays_whole_and_is_named(
     make, reason
@@ -174,6 +231,35 @@ def test_a_block_that_cannot_be_converted_stays_whole_and_is_named(
     assert rows["other/a"] is None
     assert type(new.layers[1]) is make
     np.testing.assert_allclose(new(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_a_block_that_reads_the_weights_of_its_layers_stays_whole():
+    model = model_of(Reader(name="reader"), Block())
+    new, report = keras_lab.binarize_model(model, return_report=True)
+    rows = {row.layer: row.skipped for row in report}
+    assert "reads the weights of a layer inside it directly" in rows["reader"]
+    assert type(new.layers[1]) is Reader
+    np.testing.assert_array_equal(
+        new.layers[1].get_weights()[0], model.layers[1].get_weights()[0]
+    )
+
+
+def test_a_block_that_is_another_one_when_rebuilt_is_an_error():
+    model = model_of(Forgetful(3, name="mine"), Block())
+    for convert in (keras_lab.binarize_model, keras_lab.freeze):
+        with pytest.raises(ValueError, match=r"'mine' computes something else"):
+            convert(model)
+
+
+def test_layers_of_a_model_in_a_block_have_a_row_each():
+    binarize = keras_lab.binarize_model
+    _, report = binarize(model_of(Together(name="blk")), return_report=True)
+    rows = {row.layer: row.skipped for row in report}
+    kept = rows.pop("blk/mlp/own")
+    assert kept == "a custom layer"
+    inside = {name for name in rows if name.startswith("blk/")}
+    assert inside == {f"blk/{name}" for name in ("a", "b", "mlp/e")}
+    assert not any(rows[name] for name in inside)
 
 
 @register

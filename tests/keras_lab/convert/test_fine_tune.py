@@ -116,7 +116,52 @@ def test_what_is_missing_is_named_before_the_work(rng):
     plain = sequential((6,), *(layers.Dense(4) for _ in range(3)))
     with pytest.raises(ValueError, match="Received: loss=None"):
         keras_lab.fine_tune(plain, (x, y))
-    with pytest.raises(ValueError, match="steps_per_epoch"):
-        keras_lab.fine_tune(plain, iter([(x, y)]), loss="mse")
-    with pytest.raises(ValueError, match="of length 3"):
-        keras_lab.fine_tune(plain, (x, y, y), loss="mse")
+    with pytest.raises(TypeError, match=r"`validation_data`.*a generator"):
+        keras_lab.fine_tune(plain, (x, y), iter([(x, y)]), loss="mse")
+    with pytest.raises(ValueError, match="of length 4"):
+        keras_lab.fine_tune(plain, (x, y, y, y), loss="mse")
+    with pytest.raises(ValueError, match="epochs=0"):
+        keras_lab.fine_tune(plain, (x, y), loss="mse", epochs=0)
+    with pytest.raises(TypeError, match="must be a Keras model"):
+        keras_lab.fine_tune(None, (x, y))
+
+
+def test_the_weights_of_losses_and_samples_count(rng):
+    x, y = data(rng)
+    trained = classifier(x, y)
+    trained.compile(
+        "adam", "sparse_categorical_crossentropy", loss_weights=[0.5]
+    )
+    weights = np.linspace(0, 1, len(x))
+    validation = (x, y, weights)
+    expected = trained.evaluate(x, y, sample_weight=weights, verbose=0)
+    _, history = keras_lab.fine_tune(
+        trained, validation, validation, epochs=1, verbose=0
+    )
+    found = history.stages["float"]["loss"]
+    assert found == pytest.approx(float(np.ravel(expected)[0]), rel=1e-5)
+
+
+def test_a_metric_can_be_any_function(rng):
+    def always_three(y, y_pred):
+        return 3 * keras.ops.ones(keras.ops.shape(y)[0])
+
+    x, y = data(rng)
+    _, history = keras_lab.fine_tune(
+        classifier(x, y),
+        (x, y),
+        (x, y),
+        epochs=1,
+        metrics=[always_three],
+        verbose=0,
+    )
+    assert history.stages["fine-tuned"]["always_three"] == 3
+
+
+def test_each_validation_sees_recalibrated_batch_norms(rng):
+    x, y = data(rng)
+    _, history = keras_lab.fine_tune(
+        classifier(x, y), (x, y), (x, y), epochs=2, verbose=0
+    )
+    last = history.history["val_loss"][-1]
+    assert history.stages["fine-tuned"]["loss"] == pytest.approx(last, rel=1e-5)
