@@ -30,6 +30,9 @@ CHANNELS_OF_DENSE = (2, 17)
 EQUAL_SCALES = (2, 19)
 # From which release of LiteRT on it has the kernels of which TensorFlow.
 LITERT = {(1, 0): (2, 17), (1, 1): (2, 19), (2, 0): (2, 20), (2, 1): NEWEST}
+NEWEST_LITERT = (2, 3)
+# The first releases of these that are on PyPI.
+PATCHES = {(1, 0): ".1", (1, 1): ".2"}
 # The releases of TensorFlow that brought a version of an operator, if it is not
 # the oldest one.
 VERSIONS = {
@@ -83,6 +86,12 @@ class Runtime:
                 f"'litert-1.1'. Received: runtime={name!r}"
             )
         version = int(match[2]), int(match[3])
+        newest = NEWEST_LITERT if match[1] == "litert" else NEWEST
+        if version > newest:
+            raise ValueError(
+                "The newest runtimes that keras_lab knows are TensorFlow 2.21 "
+                f"and LiteRT 2.3. Received: runtime={name!r}"
+            )
         if match[1] == "litert":
             known = [v for litert, v in LITERT.items() if litert <= version]
             version = known[-1] if known else (0, 0)
@@ -148,10 +157,9 @@ def has_open_size(model: FlatModel) -> bool:
 
 def describe_version(version: tuple) -> str:
     """A release of TensorFlow, with the LiteRT that has the same kernels."""
-    litert = "1.0.1"
-    if version >= EQUAL_SCALES:
-        litert = "1.1.2" if version == EQUAL_SCALES else "2.1"
-    return f"TensorFlow {version[0]}.{version[1]} or LiteRT {litert}"
+    litert = next(ours for ours, same in LITERT.items() if same >= version)
+    name = f"{litert[0]}.{litert[1]}{PATCHES.get(litert, '')}"
+    return f"TensorFlow {version[0]}.{version[1]} or LiteRT {name}"
 
 
 def _by_version(name, version):

@@ -42,8 +42,8 @@ def with_states(model: keras.Model) -> keras.Model:
                 "inside another layer. Use it once, in the model itself. "
                 f"Received: {name}.stateful=True"
             )
-        states = _states(functional.get_layer(name))
-        _pass_states(layers[name], states)
+        structure, states = _states(functional.get_layer(name), layers)
+        _pass_states(layers[name], structure, states)
         if layers[name]["config"].get("one_hot"):
             config["layers"].append(_take_vectors(layers[name]))
         for number, state in enumerate(states):
@@ -86,18 +86,28 @@ def _references(structure):
     return [r for part in structure for r in _references(part)]
 
 
-def _states(layer):
-    # Keras builds no stateful layer with an open batch size.
-    batch_size = layer.input.shape[0]
-    parts = keras.tree.flatten(layer.get_initial_state(batch_size))
-    return [
+def _states(layer, taken):
+    """The inputs for the state of a layer, in the structure of the state."""
+    # Keras builds no stateful layer with an open batch size. Its inputs may
+    # include a mask.
+    batch_size = keras.tree.flatten(layer.input)[0].shape[0]
+    structure = layer.get_initial_state(batch_size)
+    states = [
         {
             "name": f"{layer.name}_state_{number}",
             "batch_shape": tuple(part.shape),
             "dtype": "float32",
         }
-        for number, part in enumerate(parts)
+        for number, part in enumerate(keras.tree.flatten(structure))
     ]
+    for state in states:
+        if state["name"] in taken:
+            raise ConversionError(
+                f"The state of the stateful layer '{layer.name}' needs the "
+                "name of another layer. Rename that one. "
+                f"Received: a layer named '{state['name']}'"
+            )
+    return structure, states
 
 
 def _input_layer(state):
@@ -134,16 +144,30 @@ def _take_vectors(layer):
     return _serialized(keras.Model(inputs, vectors, name=name), before)
 
 
-def _pass_states(layer, states):
+def _pass_states(layer, structure, states):
     """Makes a layer of a config take and return its state."""
     (node,) = layer["inbound_nodes"]
+    if len(node["args"]) > 1 or node["kwargs"].get("initial_state"):
+        raise ConversionError(
+            f"Layer '{layer['name']}' is stateful, so the caller of the file "
+            "gives it its state. Remove `initial_state` from its call. "
+            f"Received: {layer['name']}.stateful=True"
+        )
     options = layer["config"]
     steps = node["args"][0]["config"]["shape"][1]
     # A loop of one step would only take time.
     unroll = options["unroll"] or steps == 1
     options.update(stateful=False, return_state=True, unroll=unroll)
     layer.pop("build_config", None)
-    node["kwargs"]["initial_state"] = [
+    tensors = [
         _tensor(state["name"], state["batch_shape"], state["dtype"])
         for state in states
     ]
+    node["kwargs"]["initial_state"] = _pack(structure, iter(tensors))
+
+
+def _pack(structure, parts):
+    """The parts, one after the other, in the lists of a structure."""
+    if isinstance(structure, (list, tuple)):
+        return [_pack(inner, parts) for inner in structure]
+    return next(parts)

@@ -99,7 +99,7 @@ class BinaryLayer:
         """The shape in which to see a kernel, and the axes of α in it."""
         if self.kernel_quantizer.scale == "tensor":
             return shape, ()
-        keep = sorted(axis % len(shape) for axis in self._kernels[name])
+        keep = self._channel_axes(name, shape)
         if len(keep) == len(shape):
             raise ValueError(
                 f"Layer '{self.name}' has only one weight per output channel, "
@@ -107,6 +107,9 @@ class BinaryLayer:
                 f"`scale='tensor'`. Received: {name} of shape {shape}"
             )
         return shape, keep
+
+    def _channel_axes(self, name, shape):
+        return sorted(axis % len(shape) for axis in self._kernels[name])
 
     @property
     def binary_weights(self):

@@ -68,12 +68,10 @@ class BinaryEinsumDense(BinaryLayer, keras.layers.EinsumDense):
     TensorShape([4, 10, 64])
     """
 
-    def _scale_axes(self, name, shape):
-        if self.kernel_quantizer.scale == "tensor":
-            return shape, ()
+    def _channel_axes(self, name, shape):
         operands, outputs = self.equation.split("->")
         axes = operands.split(",")[1].strip()
-        return shape, [i for i, axis in enumerate(axes) if axis in outputs]
+        return [i for i, axis in enumerate(axes) if axis in outputs]
 
     def call(self, inputs, training=None):
         inputs = self._forward_inputs(inputs)

@@ -115,6 +115,18 @@ def test_int8_matrices_have_a_scale_per_channel():
     assert np.all(np.abs(restored - kernel) <= 0.501 * scales[:, None])
 
 
+def test_channels_with_equal_scales_share_one_scale(tmp_path):
+    parts = maker(layers.Conv2D)(24, 3), maker(layers.ReLU)(), conv(8, 3)
+    model = net((8, 8, 16), *parts)()
+    kernel = model.layers[0].kernel
+    kernel.assign(0.1 * keras.ops.sign(kernel))
+    path = tmp_path / "m.tflite"
+    report = export_tflite(
+        model, path, "fast", other_weights="int8", runtime="tensorflow-2.13"
+    )
+    assert report.oldest_runtime == "TensorFlow 2.13 or LiteRT 1.0.1"
+
+
 def test_an_embedding_is_looked_up_in_int8():
     for name, types, constant, _ in operators(
         made("embedding").content("packed", "int8")

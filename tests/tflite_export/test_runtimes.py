@@ -16,7 +16,13 @@ from tflite_export import ConversionError, export_tflite, inspect
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.graph.notes import NO_KERNEL_IN_RUNTIME
 from tflite_export.graph.versions import has_several_scales
-from tflite_export.runtimes import OLDEST, Runtime, check_runtime, needs
+from tflite_export.runtimes import (
+    OLDEST,
+    Runtime,
+    check_runtime,
+    describe_version,
+    needs,
+)
 
 OLD = "tensorflow-2.13"
 REPRESENTATIVES = "dense_folded transpose sign_network lstm network".split()
@@ -126,7 +132,11 @@ def test_the_browser_gets_no_image_of_open_size(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["tensorflow-2.12", "litert-0.9", "tensorflow", "phone", 2.13]
+    "name",
+    [
+        *("tensorflow-2.12", "litert-0.9", "tensorflow-2.71", "litert-4.0"),
+        *("tensorflow", "phone", 2.13),
+    ],
 )
 def test_an_unknown_or_too_old_runtime_is_named(tmp_path, name):
     with pytest.raises(ValueError, match="Received: runtime="):
@@ -147,3 +157,9 @@ def test_an_unknown_or_too_old_runtime_is_named(tmp_path, name):
 )
 def test_a_runtime_stands_for_a_release_of_tensorflow(name, version):
     assert Runtime.of(name).version == version
+
+
+@pytest.mark.parametrize("minor", range(13, 22))
+def test_a_litert_that_is_named_has_the_kernels(minor):
+    litert = describe_version((2, minor)).rpartition(" ")[2]
+    assert Runtime.of(f"litert-{litert}").version >= (2, minor)

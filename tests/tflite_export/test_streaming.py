@@ -91,6 +91,35 @@ def test_indices_become_vectors_in_front_of_the_layer(tmp_path):
     np.testing.assert_allclose(actual, model(letters), atol=1e-6)
 
 
+def masked():
+    x = keras.Input((1,), batch_size=1, dtype="int32", name="x")
+    y = layers.Embedding(20, 8, mask_zero=True)(x)
+    return x, keras_lab.BinaryLSTM(6, stateful=True)(y)
+
+
+def stacked():
+    x = keras.Input((1, 4), batch_size=1, name="x")
+    cells = [keras_lab.BinaryLSTMCell(5), keras_lab.BinaryGRUCell(6)]
+    return x, keras_lab.BinaryRNN(cells, stateful=True)(x)
+
+
+@pytest.mark.parametrize(
+    ("make", "x"),
+    [
+        (masked, np.array([[3, 0, 5, 7, 0, 1]], "int32")),
+        (stacked, np.random.default_rng(0).normal(size=(1, 6, 4)).astype("f")),
+    ],
+)
+def test_masks_and_stacks_of_cells_have_a_state_too(make, x, tmp_path):
+    inputs, y = make()
+    model = randomize(keras.Model(inputs, layers.Dense(5, name="scores")(y)))
+    path = tmp_path / "m.tflite"
+    export_tflite(model, path, "packed_float")
+    actual, _ = stream(path, x, 1)
+    steps = [model(x[:, i : i + 1]) for i in range(x.shape[1])]
+    np.testing.assert_allclose(actual, np.concatenate(steps, 1), atol=1e-6)
+
+
 def inside():
     inner = keras.Sequential(
         [
@@ -107,7 +136,27 @@ def twice():
     return keras.Model(x, layer(layer(x)))
 
 
-@pytest.mark.parametrize("make", [inside, twice])
-def test_a_state_that_cannot_be_handed_out_is_an_error(make, tmp_path):
-    with pytest.raises(ConversionError, match="Use it once, in the model"):
+def given():
+    x = keras.Input((1, 4), batch_size=1)
+    state = layers.Dense(6)(layers.Flatten()(x))
+    layer = keras_lab.BinaryGRU(6, stateful=True)
+    return keras.Model(x, layer(x, initial_state=state))
+
+
+def taken():
+    x = keras.Input((1, 4), batch_size=1, name="l_state_0")
+    return keras.Model(x, keras_lab.BinaryGRU(6, stateful=True, name="l")(x))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (inside, "Use it once, in the model"),
+        (twice, "Use it once, in the model"),
+        (given, "Remove `initial_state`"),
+        (taken, "a layer named 'l_state_0'"),
+    ],
+)
+def test_a_state_that_cannot_be_handed_out_is_an_error(make, message, tmp_path):
+    with pytest.raises(ConversionError, match=message):
         export_tflite(make(), tmp_path / "m.tflite")

@@ -10,8 +10,7 @@ import java.util.zip.InflaterInputStream;
 
 /** Expands a shrunk TFLite file (docs/container.md). For Android and the JVM. */
 public final class Tflz {
-  private static final int CHUNK = 1 << 16;
-  private static final int MAX_RANGES = 16384;
+  private static final int CHUNK = 1 << 16, MAX_RANGES = 16384;
 
   /**
    * Returns the file that was shrunk, byte for byte.
@@ -41,7 +40,6 @@ public final class Tflz {
       missing -= length;
     }
     require(missing <= 1032 * restSize, "its size is impossible");
-
     byte[] model = new byte[(int) size];
     seen.reset();
     Rest rest = new Rest(in, restSize);
@@ -53,8 +51,9 @@ public final class Tflz {
     }
     gaps.readFully(model, at, model.length - at);
     require(rest.isAtEnd() && seen.getValue() == restCrc, "its deflated rest is damaged");
+    byte[] signs = new byte[CHUNK];
     for (int i = 0; i < table.length; i += 3) {
-      expandRange(in, model, (int) table[i], (int) table[i + 1], (int) table[i + 2]);
+      expandRange(in, signs, model, (int) table[i], (int) table[i + 1], (int) table[i + 2]);
     }
     require(in.read() < 0, "bytes follow its end");
     seen.reset();
@@ -88,9 +87,10 @@ public final class Tflz {
   }
 
   /** Expands sign bits to weights of +1 and -1, one to four in each byte of the model. */
-  private static void expandRange(DataInputStream in, byte[] model, int at, int length, int perByte)
+  private static void expandRange(
+      DataInputStream in, byte[] signs, byte[] model, int at, int length, int perByte)
       throws IOException {
-    byte[] signs = new byte[Math.min(length, CHUNK)], codes = new byte[1 << perByte];
+    byte[] codes = new byte[1 << perByte];
     int width = 8 / perByte; // Bits per weight, and bytes of the model per byte of signs.
     for (int i = 0; i < codes.length * perByte; i++) {
       int code = (i / perByte >> i % perByte & 1) == 1 ? 1 : (1 << width) - 1;

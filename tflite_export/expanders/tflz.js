@@ -20,19 +20,20 @@ export async function expand(source, limit = 2 ** 30) {
   const table = await input.fill(new Uint8Array(12 * count));
   require(crc32(table, crc32(header.subarray(0, 28))) === headerCrc, "wrong header CRC");
   require(size <= limit, `it expands to ${size} bytes, over ${limit}`);
-  const ranges = Array.from({ length: count }, (_, i) => new Uint32Array(table.buffer, 12 * i, 3));
+  const ranges = function* () {
+    for (let i = 0; i < count; i++) yield new Uint32Array(table.buffer, 12 * i, 3);
+  };
   let end = 0, missing = size;
-  for (const [offset, length, perByte] of ranges) {
+  for (const [offset, length, perByte] of ranges()) {
     require([1, 2, 4].includes(perByte), `unknown encoding ${perByte}`);
     require(end <= offset && length > 0 && offset + length <= size, "wrong ranges");
-    end = offset + length;
-    missing -= length;
+    [end, missing] = [offset + length, missing - length];
   }
   require(missing <= 1032 * restSize, "its size is impossible");
 
   const model = new Uint8Array(size);
-  await inflate(input, restSize, restCrc, model, ranges);
-  for (const [offset, length, perByte] of ranges)
+  await inflate(input, restSize, restCrc, model, ranges());
+  for (const [offset, length, perByte] of ranges())
     await expandRange(input, model.subarray(offset, offset + length), perByte);
   require(await input.ended(), "bytes follow its end");
   require(crc32(model) === crc, "wrong CRC");
@@ -45,17 +46,17 @@ async function inflate(input, unread, crc, model, ranges) {
   const deflated = new ReadableStream({
     async pull(controller) {
       const chunk = await input.fill(new Uint8Array(Math.min(CHUNK, unread)));
-      seen = crc32(chunk, seen);
-      unread -= chunk.length;
+      [seen, unread] = [crc32(chunk, seen), unread - chunk.length];
       controller.enqueue(chunk);
       if (unread === 0) controller.close();
     },
   });
   const inflated = new Reader(deflated.pipeThrough(new DecompressionStream("deflate")));
-  for (const [offset, length] of [...ranges, [model.length, 0]]) {
+  for (const [offset, length] of ranges) {
     await inflated.fill(model.subarray(end, offset));
     end = offset + length;
   }
+  await inflated.fill(model.subarray(end));
   require((await inflated.ended()) && unread === 0 && seen === crc, "its rest is damaged");
 }
 
@@ -77,10 +78,8 @@ async function expandRange(input, output, perByte) {
 }
 
 class Reader {
-  constructor(stream) {
-    this.stream = stream.getReader();
-    this.chunk = new Uint8Array(0);
-  }
+  chunk = new Uint8Array(0);
+  constructor(stream) { this.stream = stream.getReader(); }
 
   async ended() {
     while (this.chunk.length === 0) {

@@ -50,25 +50,23 @@ def expand(source, limit: int = 1 << 30) -> bytes:
     table = _read(stream, count * RANGE.size)
     _require(zlib.crc32(header[:-4] + table) == table_crc, "wrong header CRC")
     _require(size <= limit, f"it expands to {size} bytes, over {limit}")
-    ranges, gaps = list(RANGE.iter_unpack(table)), []
+    ranges = np.frombuffer(table, "<u4").reshape(-1, 3)
     end, missing, whole = 0, size, HEADER.size + len(table) + rest[0]
-    for offset, length, per_byte in ranges:
+    for offset, length, per_byte in map(np.ndarray.tolist, ranges):
         _require(per_byte in BYTE_TABLES, f"unknown encoding {per_byte}")
         _require(end <= offset < offset + length <= size, "wrong ranges")
-        gaps.append((end, offset))
         end, missing = offset + length, missing - length
         whole += (length * per_byte + 7) // 8
-    gaps.append((end, size + 1))  # To notice if the rest is too long.
     # Deflate makes nothing more than 1032 times smaller.
     _require(missing <= 1032 * rest[0], "its size is impossible")
     _require(is_stream or len(source) == whole, f"it should have {whole} bytes")
 
     output = io.BytesIO(bytes(size))  # Its `getvalue` makes no copy.
     try:
-        _inflate(stream, output, gaps, missing, *rest)
+        _inflate(stream, output, ranges, size, missing, *rest)
     except zlib.error as error:
         raise ContainerError(f"Damaged container: {error}") from error
-    for offset, length, per_byte in ranges:
+    for offset, length, per_byte in map(np.ndarray.tolist, ranges):
         output.seek(offset)
         _expand_range(stream, output, length, per_byte)
     _require(not stream.read(1), "bytes follow its end")
@@ -76,10 +74,12 @@ def expand(source, limit: int = 1 << 30) -> bytes:
     return output.getvalue()
 
 
-def _inflate(stream, output, gaps, missing, unread, crc):
+def _inflate(stream, output, ranges, size, missing, unread, crc):
     """Inflates the rest of the file into the gaps between the ranges."""
     inflater, seen = zlib.decompressobj(), 0
-    for start, stop in gaps:
+    starts = np.append(0, ranges[:, 0] + ranges[:, 1].astype(int))
+    stops = np.append(ranges[:, 0], size + 1)  # To notice more.
+    for start, stop in map(np.ndarray.tolist, np.stack([starts, stops], 1)):
         output.seek(start)
         while output.tell() < stop and not inflater.eof:
             chunk = inflater.unconsumed_tail

@@ -18,7 +18,11 @@ from tflite_export.graph.replacement import is_grouped
 from tflite_export.graph.signs import comes_from_sign, reaches_sign
 from tflite_export.graph.site import CONSTANT_INT8
 from tflite_export.graph.versions import INTEGERS, weights_of
-from tflite_export.graph.weights import FIRST_BIAS, WEIGHTED_OPERATORS
+from tflite_export.graph.weights import (
+    ALWAYS_PER_CHANNEL,
+    FIRST_BIAS,
+    WEIGHTED_OPERATORS,
+)
 from tflite_export.runtimes import Runtime
 from tflite_export.transformations.int8_arithmetic import compute_in_int8
 
@@ -110,6 +114,11 @@ def _store(model, subgraph, index, kind, format, runtime):
         axis = _channel_axis(model, users, index)
         if in_int8 and not _has_channels(model, users, runtime):
             axis = None
+        largest = _largest(model.constant(subgraph.tensors[index]), axis)
+        names = {model.operator_name(user) for user in users}
+        if np.ptp(largest) == 0 and names.isdisjoint(ALWAYS_PER_CHANNEL):
+            # Old runtimes take several scales that are all equal for zeros.
+            axis = None
         _quantize(model, subgraph, index, axis)
         if not in_int8:
             _dequantize(model, subgraph, index)
@@ -200,14 +209,19 @@ def _quantize(model, subgraph, index, axis):
     """Stores int8 with one scale per channel along an axis, or one scale."""
     tensor = subgraph.tensors[index]
     value = model.constant(tensor)
-    axis = axis if axis is None else axis % value.ndim
-    others = tuple(i for i in range(value.ndim) if i != axis)
-    largest = np.abs(value).max(axis=others, keepdims=True)
+    largest = _largest(value, axis)
     parameters = quantization(largest.reshape(-1) / LARGEST_INT8, axis or 0)
     scales = parameters.scale.reshape(largest.shape)
     tensor.type = schema.TensorType.INT8
     tensor.buffer = model.add_buffer(np.rint(value / scales).astype(np.int8))
     tensor.quantization = parameters
+
+
+def _largest(value, axis):
+    """The largest absolute number per channel; in all, without an axis."""
+    axis = axis if axis is None else axis % value.ndim
+    others = tuple(i for i in range(value.ndim) if i != axis)
+    return np.abs(value).max(axis=others, keepdims=True)
 
 
 def _dequantize(model, subgraph, index):

@@ -105,6 +105,19 @@ def test_batches_are_given_as_to_fit_and_frozen_layers_stay(make):
     assert_statistics_of(norm, conv(x))
 
 
+class Endless(Batches):
+    num_batches = None
+
+
+def test_data_without_an_end_need_a_number_of_batches():
+    model, data = network(), Endless()
+    with pytest.raises(ValueError, match="must have an end"):
+        keras_lab.recalibrate_batch_norm(model, data)
+    assert keras_lab.recalibrate_batch_norm(model, data, batches=2) == 2
+    with pytest.raises(ValueError, match="must have an end"):
+        keras_lab.callbacks.ExportBest("m.tflite", recalibrate=data)
+
+
 def test_after_an_error_the_model_is_as_it_was():
     model, x = network(), random((10, 8, 8, 3))
     before = model.get_weights()

@@ -91,6 +91,20 @@ def test_a_many_sided_model_keeps_its_structure():
     assert isinstance(model.get_layer("cells").cell, keras_lab.BinaryGRUCell)
 
 
+def test_a_layer_is_first_if_any_of_its_data_comes_from_an_input():
+    query, value = keras.Input((4, 8)), keras.Input((5, 8))
+    mask = keras.Input((4, 5), dtype="int32")
+    hidden = layers.Dense(8)(query)
+    hidden = layers.MultiHeadAttention(2, 4, name="first")(hidden, value)
+    hidden = layers.MultiHeadAttention(2, 4, name="second")(
+        hidden, layers.Dense(8)(value), attention_mask=mask
+    )
+    model = keras.Model([query, value, mask], layers.Dense(3)(hidden))
+    _, report = keras_lab.binarize_model(model, return_report=True)
+    rows = {row.layer: row.skipped for row in report}
+    assert rows["first"] == "first layer" and rows["second"] is None
+
+
 def test_kernels_are_the_signs_and_the_mean_of_the_trained_weights():
     model = many_sided_model()
     before = [w.copy() for w in model.get_weights()]

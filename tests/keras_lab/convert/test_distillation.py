@@ -148,6 +148,23 @@ def test_several_outputs_and_sample_weights_count(rng):
     assert float(loss) == pytest.approx(expected, rel=1e-4)
 
 
+def test_a_list_of_outputs_is_matched_by_name(rng):
+    x, _ = data(rng)
+    inputs = keras.Input((6,))
+    z, a = (
+        keras.layers.Dense(3, "softmax", name=name)(inputs) for name in "za"
+    )
+    teacher = keras.Model(inputs, {"z": z, "a": a})
+    student = keras_lab.Distiller(inputs, [z, a], teacher=teacher)
+    student.compile("sgd", "mse")
+    outputs = student(x)
+    loss, plain = (
+        student.compute_loss(x, outputs, outputs, training=training)
+        for training in (True, False)
+    )
+    assert abs(float(loss) - float(plain)) < 1e-6
+
+
 def test_soft_targets_of_logits_must_know_that_they_are():
     teacher = network(None)
     with pytest.raises(ValueError, match=r"from_logits.*linear"):

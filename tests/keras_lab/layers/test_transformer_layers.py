@@ -128,6 +128,23 @@ def test_an_embedding_can_start_from_given_weights():
         layer.binary_kernel.numpy()
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "float32"])
+def test_an_embedding_takes_indices_of_any_type(dtype):
+    layer = keras_lab.BinaryEmbedding(200, 4)
+    indices = np.array([[1, 150]], dtype)
+    np.testing.assert_array_equal(
+        layer(indices), layer(indices.astype("int32"))
+    )
+
+
+def test_an_einsum_cannot_have_a_scale_per_weight():
+    layer = keras_lab.BinaryEinsumDense(
+        "ab,b->ab", 4, kernel_quantizer=keras_lab.LAB(scale="channel")
+    )
+    with pytest.raises(ValueError, match=r"only one weight per output channel"):
+        layer(random(2, 4))
+
+
 def test_the_scales_of_an_einsum_follow_its_equation():
     for equation, output, shape, expected in (
         ("abc,cde->abde", (None, 2, 3), (2, 5, 7), (2, 3)),
