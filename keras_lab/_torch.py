@@ -80,8 +80,10 @@ def finite(g):
     """The gradient, with zeros where its square is not finite."""
     # Checking every entry costs more than the one sum that says whether to, as
     # long as the processor need not wait for the sum.
-    if g.device.type == "cpu" and torch.isfinite(torch.sum(g * g)):
-        return g
+    if g.device.type == "cpu":
+        flat = g.reshape(-1)
+        if torch.isfinite(torch.dot(flat, flat)):
+            return g
     return torch.where(torch.isfinite(g * g), g, torch.zeros_like(g))
 
 
@@ -102,7 +104,7 @@ def weighted_sums(function, x, w, keep):
 
     def both(x, w):
         d = function(x)
-        return d * w.abs(), d
+        return w.abs().mul_(d), d
 
     return _sums(both, (x, w), keep)
 
