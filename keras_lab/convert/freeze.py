@@ -46,9 +46,10 @@ def freeze(model: keras.Model, strict: bool = True) -> keras.Model:
         model: A built Sequential or functional model, or a subclassed one whose
             `get_config` includes its layers. It is left unchanged.
         strict: Whether to raise an error if a layer has no counterpart in
-            Keras. With `False` it stays a layer of keras_lab, in full precision
-            with the kernel ŵ, and the file needs keras_lab to load. Defaults to
-            `True`.
+            Keras, or if a custom layer computes something else when it is
+            rebuilt from its config. With `False` a layer without a counterpart
+            stays a layer of keras_lab, in full precision with the kernel ŵ, and
+            the file needs keras_lab to load. Defaults to `True`.
 
     Returns:
         The new model, not compiled.
@@ -99,6 +100,10 @@ class _Freezer(Rebuilder):
         if id(layer) in self._mixed:
             self._inlined[id(new)] = layer
         return new
+
+    def check(self, layer, new, arguments):
+        if self.strict:
+            super().check(layer, new, arguments)
 
     def call(self, layer, *args, **kwargs):
         old = self._inlined.get(id(layer))

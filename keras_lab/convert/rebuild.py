@@ -23,6 +23,7 @@ from keras_lab.convert.graph import (
 )
 from keras_lab.convert.trial_calls import (
     arguments_of_custom_layers,
+    has_custom_layers,
     outputs,
     same,
 )
@@ -93,6 +94,13 @@ class Rebuilder:
         """Sets the weights of the layer that replaces a layer."""
         raise NotImplementedError
 
+    def _check_custom_layers(self, model):
+        custom = [pair for pair in self.pairs if has_custom_layers(pair[0])]
+        arguments = arguments_of_custom_layers(model) if custom else {}
+        for layer, new in custom:
+            if id(layer) in arguments:
+                self.check(layer, new, arguments[id(layer)])
+
     def check(self, layer: keras.Layer, new: keras.Layer, arguments) -> None:
         """Raises an error if a custom layer computes something else now.
 
@@ -126,10 +134,7 @@ class Rebuilder:
             for layer, new in self.pairs:
                 self.set_weights(layer, new)
                 _copy_state(layer, new)
-            arguments = arguments_of_custom_layers(model)
-            for layer, new in self.pairs:
-                if id(layer) in arguments:
-                    self.check(layer, new, arguments[id(layer)])
+            self._check_custom_layers(model)
         finally:
             random.setstate(state)
         return rebuilt
