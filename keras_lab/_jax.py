@@ -11,6 +11,7 @@ __all__ = [
     "SCALE_IS_TRAINABLE",
     "TrainStep",
     "adam_update",
+    "attributes",
     "dense",
     "expm1",
     "finite",
@@ -49,6 +50,11 @@ def adam_update(variable, m, v, gradient, rate, betas, epsilon):
     m.assign(m + (gradient - m) * (1 - betas[0]))
     v.assign(v + (gradient * gradient - v) * (1 - betas[1]))
     variable.assign(variable - rate * m / (sqrt(v.value) + epsilon))
+
+
+def attributes(layer) -> dict:
+    """The attributes of a layer; torch keeps layers apart from the others."""
+    return vars(layer)
 
 
 def dense(gradient):

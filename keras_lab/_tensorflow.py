@@ -15,6 +15,7 @@ __all__ = [
     "SCALE_IS_TRAINABLE",
     "TrainStep",
     "adam_update",
+    "attributes",
     "dense",
     "expm1",
     "finite",
@@ -63,6 +64,11 @@ def adam_update(variable, m, v, gradient, rate, betas, epsilon):
         epsilon=epsilon,
         grad=gradient,
     )
+
+
+def attributes(layer) -> dict:
+    """The attributes of a layer; torch keeps layers apart from the others."""
+    return vars(layer)
 
 
 def dense(gradient):

@@ -15,6 +15,7 @@ __all__ = [
     "SCALE_IS_TRAINABLE",
     "TrainStep",
     "adam_update",
+    "attributes",
     "dense",
     "expm1",
     "finite",
@@ -68,6 +69,11 @@ def adam_update(variable, m, v, gradient, rate, betas, epsilon):
     v.mul_(betas[1]).addcmul_(gradient, gradient, value=1 - betas[1])
     denominator = v.sqrt().add_(epsilon).div_(rate)
     variable.value.addcdiv_(m, denominator, value=-1)
+
+
+def attributes(layer) -> dict:
+    """The attributes of a layer; torch keeps layers apart from the others."""
+    return {**vars(layer), **dict(layer.named_children())}
 
 
 def dense(gradient):

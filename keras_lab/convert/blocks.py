@@ -18,6 +18,7 @@ import types
 
 import keras
 
+from keras_lab._backend import backend
 from keras_lab.convert.counterparts import convert_config, is_binary, use_class
 from keras_lab.convert.graph import is_keras_class, with_inner_layers
 from keras_lab.convert.rebuild import Rebuilder, known_arguments
@@ -194,7 +195,7 @@ def parts_of(layer: keras.Layer) -> dict[str, keras.Layer]:
             for number, part in enumerate(value):
                 visit(f"{path}/{number}", part)
 
-    for name, value in vars(layer).items():
+    for name, value in backend.attributes(layer).items():
         if name not in _internal_names():
             visit(name, value)
     return found
@@ -204,7 +205,7 @@ def _replace(layer, entry):
     """The layer that replaces a layer which a block has just created."""
     plan = entry.get("plan")
     names = {key.partition("/")[0] for key in plan or ()}
-    if plan and not layer.built and names.isdisjoint(vars(layer)):
+    if plan and not layer.built and names.isdisjoint(backend.attributes(layer)):
         # It creates its layers in `build`, so it need not be created again.
         # Its config may not even exist.
         layer.__class__ = _block_class(type(layer), json.dumps(plan))
@@ -238,5 +239,5 @@ def _internal_names():
     names = set()
     for layer in (keras.Layer(), keras.Model()):
         layer.part = keras.Layer()  # It is also in lists of the backend.
-        names |= set(vars(layer))
+        names |= set(backend.attributes(layer))
     return names - {"part"}
