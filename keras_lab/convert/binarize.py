@@ -142,16 +142,7 @@ class _Binarizer(Rebuilder):
 
     def rebuild(self, model):
         _check_not_shared(model)
-        try:
-            binary = super().rebuild(model)
-        except _BlockError:
-            raise
-        except Exception as error:
-            # A Sequential model calls its layers where it is made.
-            blocks = [layer for layer, _ in self.pairs if self._plan_of(layer)]
-            if not blocks:
-                raise
-            raise _BlockError(blocks[0], error) from error
+        binary = super().rebuild(model)
         self._copy_trainable()
         return binary
 
@@ -173,6 +164,17 @@ class _Binarizer(Rebuilder):
         except Exception as error:
             for old, new in self.pairs:
                 if new is layer and self._plan_of(old):
+                    raise _BlockError(old, error) from error
+            raise
+
+    def make_sequential(self, layers, name):
+        try:
+            return super().make_sequential(layers, name)
+        except Exception as error:
+            # Keras does not say which layer it was.
+            for old, new in self.pairs:
+                is_inside = any(new is layer for layer in layers)
+                if is_inside and self._plan_of(old):
                     raise _BlockError(old, error) from error
             raise
 

@@ -230,6 +230,10 @@ class Rebuilder:
         """Calls a new layer in the graph of the new model."""
         return layer(*args, **kwargs)
 
+    def make_sequential(self, layers: list, name: str) -> keras.Sequential:
+        """Makes a Sequential model of new layers, which calls them."""
+        return keras.Sequential(layers, name=name)
+
     def recreate(self, layer: keras.Layer, change) -> keras.Layer:
         """Creates one layer again, without weights.
 
@@ -252,7 +256,7 @@ class Rebuilder:
         if isinstance(model, keras.Sequential):
             inputs = _new_inputs(keras.Model(model.inputs, model.outputs))
             layers = [self._copy(part) for part in model.layers]
-            return keras.Sequential([*inputs, *layers], name=model.name)
+            return self.make_sequential([*inputs, *layers], model.name)
         # Not compiled, and not an instance of a subclass.
         model = keras.Model(model.input, model.output, name=model.name)
         return keras.models.clone_model(
