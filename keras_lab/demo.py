@@ -32,7 +32,14 @@ from keras_lab.optimizers import LABAdam
 __all__ = ["run"]
 
 TEXT = Path(__file__).with_name("demo_text.txt")
-FORMATS = ("float", "fast", "packed_float", "packed")
+# The files to export: the label of a file, and the arguments of the export.
+FILES = {
+    "float": (".tflite", "float"),
+    "fast": (".tflite", "fast"),
+    "packed_float": (".tflite", "packed_float"),
+    "packed": (".tflite", "packed"),
+    "fast, as .tflz": (".tflz", "fast"),
+}
 
 # 1344 of the 1797 digits remain for training: 14 batches of equal size, so that
 # no step is traced twice.
@@ -56,8 +63,8 @@ LAB = Scheme("LAB", "lab", "C3o-.")
 DIGIT_SCHEMES = (FULL_PRECISION, LAB)
 TEXT_SCHEMES = (FULL_PRECISION, BINARY_CONNECT, BWN, LAB)
 
-# The size of a `.tflite` file, and its accuracy in the interpreter.
-File = collections.namedtuple("File", ["format", "bytes", "accuracy"])
+# The size of an exported file, and its accuracy in the interpreter.
+File = collections.namedtuple("File", ["name", "bytes", "accuracy"])
 
 
 def run(output: Path, seed: int, epochs: int | None = None) -> None:
@@ -127,14 +134,14 @@ def export(network, x, y) -> list[File]:
     """Exports a network in every format and tests each file."""
     files = []
     with tempfile.TemporaryDirectory() as folder:
-        for format in FORMATS:
-            path = Path(folder) / f"{format}.tflite"
+        for name, (suffix, format) in FILES.items():
+            path = Path(folder) / f"{format}{suffix}"
             report = tflite_export.export_tflite(
                 network, path, format, validation_data=x
             )
             (scores,) = tflite_export.run(path, x).values()
             accuracy = float(np.mean(scores.argmax(axis=1) == y))
-            files.append(File(format, report.file_bytes, accuracy))
+            files.append(File(name, report.file_bytes, accuracy))
     return files
 
 
@@ -260,11 +267,11 @@ def print_tables(accuracies, files, losses, baseline) -> None:
     print("\nDigits: a network 64-1280-1280-10, test accuracy")
     for scheme, accuracy in accuracies.items():
         print(f"  {scheme.name:<28}{accuracy:>7.2%}")
-    print("\nThe LAB network as a .tflite file: test accuracy, size")
-    for format, size, accuracy in files:
+    print("\nThe LAB network as an exported file: test accuracy, size")
+    for name, size, accuracy in files:
         smaller = files[0].bytes / size
         print(
-            f"  {format:<28}{accuracy:>7.2%}{size / 1000:>9.0f} kB"
+            f"  {name:<28}{accuracy:>7.2%}{size / 1000:>9.0f} kB"
             + f"   1/{smaller:.1f}" * (smaller > 1)
         )
     print("\nText: an LSTM of 128 cells, nats per byte on held-out text")
@@ -294,7 +301,7 @@ def draw(losses, baseline, files) -> Figure:
     left.set_title("Character LSTM with four kinds of weight")
     left.legend(frameon=False)
     sizes = [file.bytes / 1000 for file in files]
-    bars = right.barh([file.format for file in files], sizes, color="0.75")
+    bars = right.barh([file.name for file in files], sizes, color="0.75")
     right.bar_label(
         bars,
         [f"{s:,.0f} kB, {f.accuracy:.1%}" for s, f in zip(sizes, files)],
@@ -302,7 +309,7 @@ def draw(losses, baseline, files) -> Figure:
     )
     right.invert_yaxis()
     right.set(xlabel="file size (kB)", xlim=(0, 1.55 * max(sizes)))
-    right.set_title("LAB digit classifier: .tflite size, test accuracy")
+    right.set_title("LAB digit classifier: file size, test accuracy")
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     return figure
