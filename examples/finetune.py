@@ -145,6 +145,8 @@ def run(scheme, seed, trained, train, test, options) -> None:
         distillation_loss=keras_lab.SoftTargets(options.temperature),
         callbacks=[progressive, Recorder(path, result, batches), backup],
         verbose=2,
+        # On a CPU, XLA takes 1.7 times as long for the convolutions.
+        jit_compile=False,
     )
     accuracy = {k: values["accuracy"] for k, values in history.stages.items()}
     model.save(path.with_suffix(".keras"))
