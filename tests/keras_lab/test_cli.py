@@ -90,7 +90,8 @@ def test_a_small_demo_prints_its_progress_and_leaves_a_figure(
     monkeypatch.setattr(demo, "TEXT", tmp_path / "text")
     monkeypatch.setattr(demo, "DIGIT_UNITS", 128)
     monkeypatch.setattr(demo, "CELLS", 8)
-    monkeypatch.setattr(demo, "FORMATS", ("float", "packed"))
+    files = {name: demo.FILES[name] for name in ("float", "fast, as .tflz")}
+    monkeypatch.setattr(demo, "FILES", files)
     monkeypatch.setattr(demo, "TEXT_SCHEMES", (demo.LAB,))
     assert main(["demo", "--epochs", "1"]) == 0
     check_figure_and_progress(tmp_path / "output", *capsys.readouterr(), 3)
