@@ -20,8 +20,8 @@ from benchmarks import harness, report
 
 PARTS = (
     *("peers_train_step", "peers_accuracy", "peers_files", "growth"),
-    *("train_step", "recurrent_step", "inference", "monitor"),
-    *("containers", "resnet8", "deep_int8", "open_batch", "low_bits"),
+    *("recurrent_step", "containers", "resnet8", "deep_int8"),
+    *("open_batch", "low_bits"),
 )
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
 # Parts that run only if you name them, with the names of their files.
@@ -80,31 +80,26 @@ def run_in_process(*arguments) -> bool:
     return process.exitcode == 0
 
 
-def run(arguments) -> int:
-    """Runs the parts, writes the tables, and returns the exit code."""
-    done = []
-    if not arguments.report:
-        arguments.results.mkdir(parents=True, exist_ok=True)
-        # Two benchmarks at the same time would disturb each other.
-        lock = arguments.results / ".benchmarks.lock"
-        with filelock.FileLock(lock, timeout=0):
-            parts = arguments.parts or PARTS
-            done = [run_part(name, arguments) for name in parts]
-    for path in report.write(arguments.results):
-        print(f"wrote {path}")
-    return 0 if all(done) else 1
-
-
 def main(argv=None) -> int:
-    arguments = parse(argv)
+    """Runs the parts, writes the tables, and returns the exit code."""
+    arguments, done = parse(argv), []
     try:
-        return run(arguments)
+        if not arguments.report:
+            arguments.results.mkdir(parents=True, exist_ok=True)
+            # Two benchmarks at the same time would disturb each other.
+            lock = arguments.results / ".benchmarks.lock"
+            with filelock.FileLock(lock, timeout=0):
+                parts = arguments.parts or PARTS
+                done = [run_part(name, arguments) for name in parts]
+        for path in report.write(arguments.results):
+            print(f"wrote {path}")
     except KeyboardInterrupt:
         print("\nInterrupted. The same command continues.")
         return 130
     except (harness.ResultError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    return 0 if all(done) else 1
 
 
 if __name__ == "__main__":

@@ -27,14 +27,14 @@ def measure(cell, options, _):
     model = ours.paper_network(cell["network"], options.width)
     shared.as_if_trained(model)
     rows = []
-    for kind, size in BYTES.items():
-        limit = count["binary_weights"] / 8 + size * count["float_parameters"]
-        with tempfile.TemporaryDirectory() as folder:
-            path = f"{folder}/m.tflz"
-            report = export_tflite(model, path, other_weights=kind)
-        rows.append(
-            {
-                **count,
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, size in BYTES.items():
+            report = export_tflite(
+                model, f"{folder}/m.tflz", other_weights=kind
+            )
+            limit = count["binary_weights"] / 8
+            limit += size * count["float_parameters"]
+            row = {
                 "other_weights": kind,
                 "format": report.format,
                 "file_bytes": report.file_bytes,
@@ -42,5 +42,5 @@ def measure(cell, options, _):
                 "file_over_limit": report.file_bytes / limit,
                 "relative_error": report.agreement.relative_error,
             }
-        )
+            rows.append(count | row)
     return rows

@@ -37,27 +37,24 @@ def measure(cell, options, _):
     # Probabilities of an untrained network are all equal.
     network = make(weights=None, input_shape=shape, classifier_activation=None)
     model = keras_lab.binarize_model(network, skip_first=False, skip_last=False)
-    x = np.random.default_rng(SEED).normal(size=(32, *shape)).astype("f")
+    x = np.random.default_rng(SEED).normal(size=(32, *shape)).astype("float32")
     keras_lab.recalibrate_batch_norm(model, x)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for format in ("packed", "fast"):
-            path = Path(folder, f"{format}.tflite")
-            report = export_tflite(model, path, format)
+            report = export_tflite(model, Path(folder, "m.tflite"), format)
             found = report.in_float
-            rows.append(
-                {
-                    "format": format,
-                    "layers": len(report.layers),
-                    "int8_layers": sum(
-                        row.arithmetic == "int8" for row in report.layers
-                    ),
-                    "file_bytes": report.file_bytes,
-                    "relative_error": report.agreement.relative_error,
-                    "in_float": list(found.paths) if found else [],
-                    "int8_error": found.int8_error if found else None,
-                    "more_bytes": found.more_bytes if found else 0,
-                    "time_ratio": found.time_ratio if found else 1,
-                }
-            )
+            in_int8 = [r for r in report.layers if r.arithmetic == "int8"]
+            row = {
+                "format": format,
+                "layers": len(report.layers),
+                "int8_layers": len(in_int8),
+                "file_bytes": report.file_bytes,
+                "relative_error": report.agreement.relative_error,
+                "in_float": list(found.paths) if found else [],
+                "int8_error": found.int8_error if found else None,
+                "more_bytes": found.more_bytes if found else 0,
+                "time_ratio": found.time_ratio if found else 1,
+            }
+            rows.append(row)
     return rows

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.networks import SEED
 from benchmarks.worker import Cannot, versions
-from examples.environment import machine, write_text
+from examples.environment import machine, write_json
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "benchmarks"
 
@@ -29,7 +29,7 @@ class ResultError(Exception):
     """A file of results that cannot be read or continued."""
 
 
-def interleave(candidates, rounds):
+def interleave(candidates, rounds, clock=time.perf_counter):
     """Times each candidate once per round, in turn, after a warm-up round.
 
     The machine's speed drifts, so only times of the same round are comparable.
@@ -41,9 +41,9 @@ def interleave(candidates, rounds):
         run()
     for _ in range(rounds):
         for name, run in candidates.items():
-            start = time.perf_counter()
+            start = clock()
             run()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(clock() - start)
     return seconds
 
 
@@ -60,11 +60,6 @@ def spread(values):
     return {"median": median, "quartiles": [low, high]}
 
 
-def environment():
-    """Returns the machine, the versions and the date, for a JSON file."""
-    return {**machine(), **versions()}
-
-
 class Journal:
     """The results of a benchmark. Each row is written as soon as it is there.
 
@@ -79,13 +74,18 @@ class Journal:
             "benchmark": benchmark,
             "configuration": configuration,
             "finished": False,
-            "environment": environment(),
+            "environment": {**machine(), **versions()},
             "versions": {},
             "rows": [],
         }
         if self.path.exists():
             self._continue(read_result(self.path))
         self.write()  # A path that cannot be written fails before the work.
+
+    @property
+    def versions(self) -> dict:
+        """What is installed in the environments of the peers."""
+        return self.content["versions"]
 
     def _continue(self, previous):
         for part in ("configuration", "environment"):
@@ -117,7 +117,7 @@ class Journal:
         self.write()
 
     def write(self) -> None:
-        write_text(self.path, json.dumps(self.content, indent=1) + "\n")
+        write_json(self.path, self.content)
 
 
 def measure(name, benchmark, path, changes):

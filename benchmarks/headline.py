@@ -3,24 +3,19 @@
 import re
 import statistics
 
-from benchmarks.tables import (
-    NETWORKS,
-    QUANTIZED,
-    cell,
-    errors,
-    find,
-    megabytes,
-    table,
-)
+from benchmarks.tables import NETWORKS, cell, errors, find, megabytes, table
 
-# The columns of the headline: a method of training, and the formats of files
-# that are compared with ours.
-HEADLINE = {
+# The columns: a method of training, and the formats of the files that are
+# compared with ours.
+COLUMNS = {
     "keras_lab": ("lab", []),
     "float32": ("keras", ["tflite_float32"]),
     "larq": ("larq_weights", ["compute_engine"]),
     "tfmot, 2 clusters": ("clusters", ["clusters", "clusters_int8"]),
-    "TFLite, ai-edge-quantizer": ("int8", QUANTIZED),
+    "TFLite, ai-edge-quantizer": (
+        "int8",
+        ["tflite_float16", "tflite_int8", "int4", "int2"],
+    ),
 }
 
 
@@ -35,7 +30,7 @@ def headline(results):
         for row in containers
         if row["other_weights"] == "int8"
     ]
-    methods, formats = zip(*HEADLINE.values())
+    methods, formats = zip(*COLUMNS.values())
     lines = []
     for xla, how in ((True, "with XLA"), (False, "without XLA")):
         title = f"training step, MNIST network, {how} (Keras float32 = 1)"
@@ -58,7 +53,7 @@ def headline(results):
         (
             "inference, {} (ours: `fast`, which is in the `.tflz`)",
             "fast",
-            one_thread,
+            lambda row: 1000 * statistics.median(row["seconds"]["1"]),
             lambda ms: f"{ms:.2f} ms",
         ),
     ):
@@ -66,11 +61,7 @@ def headline(results):
             rows = [row for row in files if row["network"] == network]
             texts = [best(rows, f or [ours], value, show) for f in formats]
             lines.append([quantity.format(title), *texts])
-    return table(["", *HEADLINE], lines)
-
-
-def one_thread(row):
-    return 1000 * statistics.median(row["seconds"]["1"])
+    return table(["", *COLUMNS], lines)
 
 
 def best(rows, formats, value, show):

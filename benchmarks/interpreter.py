@@ -4,6 +4,7 @@
 """
 
 import gzip
+import importlib
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from benchmarks.peers import environments
 from benchmarks.worker import Cannot, Worker, forget_peak, memory
 
 THREADS = (1, 2)
+ENGINE = "larq_compute_engine.tflite.python"
 
 
 def litert():
@@ -33,16 +35,12 @@ def litert():
         (given,) = interpreter.get_input_details()
         wanted = interpreter.get_output_details()[0]["index"]
 
-        def give(seed):
+        def outputs(seed):
             data = _example(given["shape"], given["dtype"], seed)
             interpreter.set_tensor(given["index"], data)
-
-        def outputs(seed):
-            give(seed)
             interpreter.invoke()
             return interpreter.get_tensor(wanted)
 
-        give(0)
         return interpreter.invoke, outputs
 
     return load
@@ -50,16 +48,15 @@ def litert():
 
 def compute_engine():
     """The runtime of larq-compute-engine, with XNNPACK for the rest."""
-    from larq_compute_engine.tflite.python import (
-        interpreter,
-        interpreter_wrapper_lite,  # noqa: F401
-    )
+    # It needs its wrapper to be imported.
+    importlib.import_module(f"{ENGINE}.interpreter_wrapper_lite")
+    engine = importlib.import_module(f"{ENGINE}.interpreter")
 
     def load(path, threads):
         content = Path(path).read_bytes()
-        engine = interpreter.Interpreter(content, threads, use_xnnpack=True)
-        kind = engine.input_shapes[0], engine.input_types[0]
-        predict, data = engine.interpreter.predict, _example(*kind)
+        model = engine.Interpreter(content, threads, use_xnnpack=True)
+        kind = model.input_shapes[0], model.input_types[0]
+        predict, data = model.interpreter.predict, _example(*kind, seed=0)
         return (
             lambda: predict([data]),
             lambda seed: predict([_example(*kind, seed)])[0],
@@ -69,11 +66,25 @@ def compute_engine():
 
 
 # Each imports a runtime and returns a function that loads a file. That function
-# returns one that runs the model, and one that returns its outputs.
+# returns one that runs the model again, and one that returns its outputs for an
+# example.
 RUNTIMES = {"keras_lab": litert, "compute_engine": compute_engine}
 
 
-def _example(shape, dtype, seed=0):
+def prepare(file, x, **options):
+    """Returns an interpreter of our own file that has run with inputs x."""
+    from tflite_export import make_interpreter
+
+    interpreter = make_interpreter(file, **options)
+    (given,) = interpreter.get_input_details()
+    interpreter.resize_tensor_input(given["index"], x.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(given["index"], x)
+    interpreter.invoke()
+    return interpreter
+
+
+def _example(shape, dtype, seed):
     rng = np.random.default_rng(seed)
     if np.issubdtype(dtype, np.integer):
         return rng.integers(0, 64, shape).astype(dtype)
@@ -90,10 +101,10 @@ def alone(peer, path):
     before = memory()
     forget_peak()
     start = time.perf_counter()
-    invoke, outputs = load(path, 1)
+    _, outputs = load(path, 1)
     seconds = time.perf_counter() - start
     for _ in range(3):
-        invoke()
+        outputs(0)
     after = memory()
     output = np.ravel(outputs(0)) - np.ravel(outputs(1))
     if not np.isfinite(output).all():
@@ -112,7 +123,11 @@ def turns(peer, paths, threads, seconds):
     The best turn of each counts: other programs can only slow it down.
     """
     load = RUNTIMES[peer]()
-    models = [load(path, threads)[0] for path in paths]
+    models = []
+    for path in paths:
+        invoke, outputs = load(path, threads)
+        outputs(0)
+        models.append(invoke)
     times = [[] for _ in models]
     begin = time.perf_counter()
     while time.perf_counter() - begin < seconds or len(times[0]) < 5:
@@ -126,17 +141,16 @@ def turns(peer, paths, threads, seconds):
     return [min(results) for results in times]
 
 
-def measure_alone(path, processes, peer="keras_lab"):
+def measure_alone(path, processes, peer):
     """Returns a list of each result of `alone`, one item per process."""
     runs = [_run("alone", peer, path=path) for _ in range(processes)]
     return {name: [run[name] for run in runs] for name in runs[0]}
 
 
-def measure_turns(paths, processes, seconds, peer="keras_lab"):
+def measure_turns(paths, processes, seconds, peer):
     """Returns the seconds per inference of each model.
 
-    They are in a dict by the number of threads, as lists of one item per
-    process.
+    They are lists of one item per process, by the number of threads.
     """
     found = [{} for _ in paths]
     for threads in THREADS:

@@ -4,9 +4,13 @@
 memory, and the same in a container.
 """
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 
 from benchmarks import harness
+from benchmarks.interpreter import prepare
 from benchmarks.networks import SEED
 
 LAYERS = {
@@ -14,7 +18,6 @@ LAYERS = {
     "dense 512-2048": ((512,), 2048),
     "dense 512-512, 16 rows": ((16, 512), 512),
 }
-RUNTIMES = ("litert", "tf")
 OPTIONS = {"layers": list(LAYERS), "rounds": 41, "runs": 50}
 QUICK = {"layers": ["dense 512-2048"], "rounds": 2, "runs": 2}
 
@@ -23,7 +26,7 @@ def cells(options):
     return [
         {"layer": layer, "runtime": runtime, "threads": threads}
         for layer in options.layers
-        for runtime in RUNTIMES
+        for runtime in ("litert", "tf")
         for threads in (1, 2)
     ]
 
@@ -32,26 +35,28 @@ def measure(cell, options, _):
     import keras
 
     import keras_lab
-    from tflite_export import make_interpreter
+    from tflite_export import export_tflite
 
     keras.utils.set_random_seed(SEED)
     shape, units = LAYERS[cell["layer"]]
     layers = [keras.Input(shape, batch_size=1), keras_lab.BinaryDense(units)]
-    content = export(keras.Sequential(layers))
-    x = np.random.default_rng(SEED).normal(size=(1, *shape)).astype("f")
-    candidates, outputs = {}, []
-    for name, file in (("int4", content), ("int2", with_int2(content))):
-        interpreter = make_interpreter(
-            file, cell["runtime"], threads=cell["threads"]
-        )
-        interpreter.allocate_tensors()
-        index = interpreter.get_input_details()[0]["index"]
-        interpreter.set_tensor(index, x)
-        interpreter.invoke()
-        (output,) = interpreter.get_output_details()
-        outputs.append(interpreter.get_tensor(output["index"]))
-        candidates[name] = repeated(interpreter.invoke, options.runs)
-    seconds = harness.interleave(candidates, options.rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "m.tflite")
+        export_tflite(keras.Sequential(layers), path, "fast")
+        int4 = path.read_bytes()
+    x = np.random.default_rng(SEED).normal(size=(1, *shape)).astype("float32")
+    runtime = {"runtime": cell["runtime"], "threads": cell["threads"]}
+    files = {"int4": int4, "int2": with_int2(int4)}
+    models = {name: prepare(file, x, **runtime) for name, file in files.items()}
+    outputs = [
+        model.get_tensor(model.get_output_details()[0]["index"])
+        for model in models.values()
+    ]
+    runs = {
+        name: lambda model=model: [model.invoke() for _ in range(options.runs)]
+        for name, model in models.items()
+    }
+    seconds = harness.interleave(runs, options.rounds)
     # Other programs can only slow a round down, so the best ones count.
     best = {name: min(times) for name, times in seconds.items()}
     error = np.abs(outputs[1] - outputs[0]).max() / np.abs(outputs[0]).max()
@@ -62,26 +67,6 @@ def measure(cell, options, _):
             "difference": float(error),
         }
     ]
-
-
-def repeated(function, times):
-    def run():
-        for _ in range(times):
-            function()
-
-    return run
-
-
-def export(model):
-    import tempfile
-    from pathlib import Path
-
-    from tflite_export import export_tflite
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "m.tflite")
-        export_tflite(model, path, "fast")
-        return path.read_bytes()
 
 
 def with_int2(content):

@@ -50,6 +50,13 @@ def lstm(cells):
     ]
 
 
+def square(weights, width=None):
+    """Three square dense layers with so many weights, and ten outputs."""
+    width = width or round((weights / 3) ** 0.5 / 4) * 4
+    hidden = 3 * dense_block(width)
+    return [["Input", {"shape": [width]}], *hidden, dense_block(10)[0]]
+
+
 # Each with its width or its number of cells.
 NETWORKS = {
     "mnist": (mlp, 2048),

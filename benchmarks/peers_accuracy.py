@@ -64,9 +64,8 @@ def measure(cell, options, journal):
     method, seed, began = cell["method"], cell["seed"], time.monotonic()
     with (
         tempfile.TemporaryDirectory() as folder,
-        environments.start(cell["peer"]) as worker,
+        environments.start(cell["peer"], journal.versions) as worker,
     ):
-        journal.content["versions"][cell["peer"]] = worker.versions
         data = f"{folder}/mnist.npz"
         write_data(data, options.images)
         histories = worker.call(

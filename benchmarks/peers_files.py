@@ -1,17 +1,17 @@
 """Size, load time, memory and latency of the files that users would ship.
 
 Four networks of the paper: MNIST, CIFAR-10, SVHN with K = 64, and the LSTM of
-512 cells over 100 steps. Ours in four formats and as containers of `fast`, one
-of them with the other weights in int8; the float network in the formats
-of TensorFlow's converter and of ai-edge-quantizer; tfmot's network with two
-values per kernel, in float32 and int8, compressed with gzip; and larq's for its
-own runtime. Kernels are new, biases and batch norms random.
+512 cells over 100 steps. Ours in four formats and as containers of `fast`; the
+float network in the formats of TensorFlow's converter and of ai-edge-quantizer;
+tfmot's network with two values per kernel, compressed with gzip; and larq's for
+its own runtime. Kernels are new, biases and batch norms random.
 
 In each of several processes the formats take turns, at batch size 1, with one
 and with two threads. Load time and memory come from processes that hold one
 model only.
 """
 
+import contextlib
 import tempfile
 from pathlib import Path
 
@@ -40,6 +40,7 @@ FORMATS = {
     "tfmot": ("clusters", "clusters_int8"),
     "compute_engine": ("compute_engine",),
 }
+SUFFIXES = {"container": ".tflz", "clusters": ".tflite.gz"}
 # These are made from `SOURCE`, so their outputs must be similar to its outputs.
 QUANTIZED = ("tflite_float16", "tflite_int8", "int4", "int2")
 # Two bits lose a lot. Less than this is an error of the runtime.
@@ -53,7 +54,7 @@ def cells(options):
 def measure(cell, options, journal):
     """Returns a row for each format, missing ones included."""
     network = {**cell, "width": options.width}
-    with environments.start("keras_lab") as worker:
+    with environments.start("keras_lab", journal.versions) as worker:
         count = worker.call("count", **network)
     rows = {
         format: {**count, "format": format, "peer": peer}
@@ -61,7 +62,7 @@ def measure(cell, options, journal):
         for format in formats
     }
     with tempfile.TemporaryDirectory() as folder:
-        paths = write_files(rows, network, folder, journal.content["versions"])
+        paths = write_files(rows, network, folder, journal.versions)
         measure_files(rows, paths, options)
     return list(rows.values())
 
@@ -70,24 +71,20 @@ def write_files(rows, network, folder, versions):
     """Makes each peer write its formats. Returns the paths of the files."""
     paths = {}
     for peer, formats in FORMATS.items():
-        try:
-            worker = environments.start(peer)
-        except Cannot as error:
+        with contextlib.ExitStack() as stack:
+            worker = None
             for format in formats:
-                refuse(rows[format], error)
-            continue
-        versions[peer] = worker.versions
-        with worker:
-            for format in formats:
-                suffix = ".tflite.gz" if peer == "tfmot" else ".tflite"
-                if format.startswith("container"):
-                    suffix = ".tflz"
+                suffix = SUFFIXES.get(format.split("_")[0], ".tflite")
                 task = {"format": format, "path": f"{folder}/{format}{suffix}"}
                 try:
+                    worker = worker or stack.enter_context(
+                        environments.start(peer, versions)
+                    )
                     rows[format] |= worker.call("export", **task, **network)
-                    paths[format] = task["path"]
                 except Cannot as error:
                     refuse(rows[format], error)
+                else:
+                    paths[format] = task["path"]
     return paths
 
 

@@ -27,20 +27,18 @@ def measure(cell, _, journal):
     """Returns a row for each kind of other weights."""
     from examples.paper.data import data_folder
 
-    source = str(data_folder() / FILE)
-    with environments.start(cell["peer"]) as worker:
-        journal.content["versions"][cell["peer"]] = worker.versions
-        with tempfile.TemporaryDirectory() as folder:
-            return [
-                {
-                    "weights": weights,
-                    "file_bytes": worker.call(
-                        "export_resnet8",
-                        source=source,
-                        values=cell["values"],
-                        weights=weights,
-                        path=str(Path(folder) / f"{weights}.tflz"),
-                    ),
-                }
-                for weights in ("float32", "int8")
-            ]
+    rows, source = [], str(data_folder() / FILE)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        environments.start(cell["peer"], journal.versions) as worker,
+    ):
+        for weights in ("float32", "int8"):
+            size = worker.call(
+                "export_resnet8",
+                source=source,
+                values=cell["values"],
+                weights=weights,
+                path=str(Path(folder) / f"{weights}.tflz"),
+            )
+            rows.append({"weights": weights, "file_bytes": size})
+    return rows

@@ -26,7 +26,7 @@ def cells(_):
 def measure(cell, _, journal):
     """Returns a row for each file in a runtime."""
     folder = write_files()
-    digest = networks.content(folder)
+    digest = networks.digest(folder.glob("*.tflite"))
     if journal.content.setdefault("files", digest) != digest:
         raise harness.ResultError(
             f"{journal.path} has rows of files that are exported differently "
@@ -34,15 +34,14 @@ def measure(cell, _, journal):
         )
     (runtime,) = (r for r in environments.RUNTIMES if r.name == cell["runtime"])
     try:
-        return run_files(runtime, folder, journal.content["versions"])
+        return run_files(runtime, folder, journal.versions)
     except Cannot as error:
         raise Cannot(error.words, without_folders(error.detail)) from error
 
 
 def write_files() -> Path:
     """Returns the folder of the exported files, which is made if needed."""
-    folder = environments.place(environments.RUNTIMES[0]).parent
-    folder /= f"files-{networks.sources()}"
+    folder = environments.folder() / f"files-{networks.sources()}"
     if not (folder / "complete").exists():
         folder.mkdir(parents=True, exist_ok=True)
         with Worker("benchmarks.runtimes.networks") as worker:
@@ -55,30 +54,27 @@ def write_files() -> Path:
 
 def run_files(runtime, folder, versions):
     """Runs each file. A crash is a result: the next file has a new worker."""
-    rows, worker = [], environments.start(runtime)
-    versions[runtime.name] = worker.versions
-    try:
-        for row in runtime.cases():
-            path = networks.model_path(
-                folder, row["network"], row["format"], runtime.batch
+    rows, worker = [], environments.start(runtime, versions)
+    for row in runtime.cases():
+        path = networks.model_path(
+            folder, row["network"], row["format"], runtime.batch
+        )
+        try:
+            found = worker.call(
+                "run",
+                package=runtime.package,
+                path=str(path),
+                data=str(folder / f"{row['network']}.npz"),
+                xnnpack=row["xnnpack"],
             )
-            try:
-                found = worker.call(
-                    "run",
-                    package=runtime.package,
-                    path=str(path),
-                    data=str(folder / f"{row['network']}.npz"),
-                    xnnpack=row["xnnpack"],
-                )
-            except Cannot as error:
-                detail = without_folders(error.detail)
-                found = {"fails": error.words, "detail": detail}
-                if worker.process.poll() is not None:
-                    worker.close()
-                    worker = environments.start(runtime)
-            rows.append(row | found)
-    finally:
-        worker.close()
+        except Cannot as error:
+            detail = without_folders(error.detail)
+            found = {"fails": error.words, "detail": detail}
+            if worker.process.poll() is not None:
+                worker.close()
+                worker = environments.start(runtime, versions)
+        rows.append(row | found)
+    worker.close()
     return rows
 
 

@@ -15,15 +15,15 @@ REASONS = (
     (r"signal (\w+)", "ends by {}"),
     (r"\((\w+)\) failed to (prepare|invoke)", "{} cannot {}"),
 )
-WRONG = "wrong"
+WORKS, WRONG = "works", "wrong"
 
 
-def outcome(row) -> str | None:
-    """Returns `None` if a file works, `WRONG`, or the error in three words."""
+def outcome(row) -> str:
+    """Returns `WORKS`, `WRONG`, or the error in three words."""
     if "error" in row:
         tolerance = TOLERANCES[row["format"].split(",")[0]]
         right = row["finite"] and row["error"] <= tolerance
-        return None if right else WRONG
+        return WORKS if right else WRONG
     for pattern, words in REASONS:
         if found := re.search(pattern, row["detail"]):
             return words.format(*found.groups())
@@ -42,35 +42,28 @@ def cell(rows) -> str:
 
 
 def _sentence(rows):
-    problems = {}
+    networks = {}
     for row in rows:
-        if problem := outcome(row):
-            problems.setdefault(problem, []).append(row["network"])
-    if rows and not problems:
-        return "works"
-    if WRONG in problems:
-        names = ", ".join(problems.pop(WRONG))
-        problems = {f"**{WRONG}**: {names}": [], **problems}
-    right = sum(outcome(row) is None for row in rows)
-    parts = [f"{right} of {len(rows)}"] if right else []
-    return "; ".join([*parts, *problems])
+        networks.setdefault(outcome(row), []).append(row["network"])
+    right = networks.pop(WORKS, [])
+    if right and not networks:
+        return WORKS
+    parts = [f"{len(right)} of {len(rows)}"] if right else []
+    if wrong := networks.pop(WRONG, None):
+        parts.append(f"**{WRONG}**: {', '.join(wrong)}")
+    return "; ".join([*parts, *networks])
 
 
 def table(content) -> str:
     """Returns the table as Markdown."""
-    known = {row.get("format") for row in content["rows"]}
-    formats = [format for format in FORMATS if format in known]
     lines = []
     for name in (runtime.name for runtime in RUNTIMES):
-        found = [row for row in content["rows"] if row["runtime"] == name]
-        if found and "cannot" in found[0]:
-            dashes = ["–"] * (len(formats) - 1)
-            lines.append([name, f"not run: {found[0]['cannot']}", *dashes])
-            continue
-        cells = [
-            cell([row for row in found if row["format"] == format])
-            for format in formats
+        rows = [row for row in content["rows"] if row["runtime"] == name]
+        texts = [
+            cell([r for r in rows if r.get("format") == f]) for f in FORMATS
         ]
-        lines.append([name, *cells])
-    heads = [f"`{format}`" for format in formats]
-    return tables.table(["runtime", *heads], lines)
+        if rows and "cannot" in rows[0]:
+            texts = [f"not run: {rows[0]['cannot']}"]
+            texts += ["–"] * (len(FORMATS) - 1)
+        lines.append([name, *texts])
+    return tables.table(["runtime", *(f"`{f}`" for f in FORMATS)], lines)

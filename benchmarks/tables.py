@@ -42,14 +42,7 @@ NETWORKS = {
     "svhn": "SVHN network",
     "lstm": "LSTM",
 }
-TASKS = {
-    "keras": "step, Keras float32",
-    "lab": "step, LAB",
-    "export": "export, packed",
-}
-PARTS = ("form ŵ", "project", "loop", "backward", "update")
 XLA = {True: "XLA", False: "no XLA"}
-ALLOCATORS = {"system": "malloc", "bfc": "`keep_memory()`"}
 
 
 def table(heads, rows):
@@ -74,6 +67,11 @@ def grid(content, corner, lines, columns):
             reasons.append(row)
         body.append(line)
     return table([corner, *columns], body)
+
+
+def lines_of(content, name):
+    """A line for each value of a name."""
+    return {row[name]: {name: row[name]} for row in content["rows"]}
 
 
 def find(rows, **key):
@@ -172,26 +170,17 @@ def peers_files(content, network):
 
 def growth(content):
     columns = {}
-    for task, title in TASKS.items():
+    for task, title in (
+        ("keras", "step, Keras float32"),
+        ("lab", "step, LAB"),
+        ("export", "export, packed"),
+    ):
         key = {"task": task}
         columns[f"{title}, s"] = key, lambda row: times(row["seconds"], 1, 3)
         columns[f"{title}, peak"] = key, lambda r: megabytes(r["peak_bytes"])
     sizes = sorted({row["weights"] for row in content["rows"]})
     lines = {f"{weights:,}": {"weights": weights} for weights in sizes}
     return grid(content, "weights", lines, columns)
-
-
-def train_step(content):
-    lines = {
-        f"{network}, {title}": {"network": network, "allocator": allocator}
-        for network in ("mlp", "conv")
-        for allocator, title in ALLOCATORS.items()
-    }
-    columns = {
-        title: ({"method": "lab", "jit_compile": xla}, ratio)
-        for xla, title in XLA.items()
-    }
-    return grid(content, "network, memory", lines, columns)
 
 
 def backend_step(content):
@@ -212,56 +201,18 @@ def backend_step(content):
 
 
 def recurrent_step(content):
-    lines = {row["layer"]: {"layer": row["layer"]} for row in content["rows"]}
+    lines = lines_of(content, "layer")
     values = {"training": "train", "inference": "infer"}
     return grid(content, "layer", lines, by_xla("what", values, (False, True)))
-
-
-def recurrent_parts(content):
-    lines = []
-    for row in content["parts"]:
-        spent = row["milliseconds"]
-        texts = [f"{spent[p]:.0f}" if p in spent else "–" for p in PARTS]
-        title = f"{row['layer']}, {XLA[row['jit_compile']]}"
-        lines.append([title, *texts, f"{sum(spent.values()):.0f}"])
-    return table(["milliseconds", *PARTS, "sum"], lines)
-
-
-def inference(content):
-    def number(name, form, factor=1, threads=1):
-        key = {"threads": threads}
-        return key, lambda row: form.format(factor * row[name])
-
-    columns = {
-        "file": ({"threads": 1}, lambda row: megabytes(row["file_bytes"])),
-        "load": number("load_milliseconds", "{:.0f} ms"),
-        "memory": number("memory_bytes", "{:.0f} MB", 1e-6),
-        "1 thread": number("ratio", "{:.2f}"),
-        "2 threads": number("ratio", "{:.2f}", threads=2),
-        "export": number("export_seconds", "{:.1f} s"),
-        "export memory": number("export_memory_bytes", "{:.0f} MB", 1e-6),
-    }
-    keys = [{k: r[k] for k in ("network", "format")} for r in content["rows"]]
-    lines = {", ".join(key.values()): key for key in keys}
-    return grid(content, "network, format", lines, columns)
-
-
-def monitor(content):
-    share = content["share_of_an_epoch"]
-    low, high = share["quartiles"]
-    text = f"{share['median']:.2%} ({low:.2%}–{high:.2%})"
-    return table(["", "share of an epoch"], [["one measurement", text]])
 
 
 def containers(content):
     def text(row):
         return f"{megabytes(row['file_bytes'])} ({row['file_over_limit']:.2f})"
 
-    names = {row["network"]: row for row in content["rows"]}
-    lines = {name: {"network": name} for name in names}
     kinds = ("float32", "float16", "int8")
     columns = {kind: ({"other_weights": kind}, text) for kind in kinds}
-    return grid(content, "network", lines, columns)
+    return grid(content, "network", lines_of(content, "network"), columns)
 
 
 def resnet8(content):
@@ -296,7 +247,6 @@ def open_batch(content):
 
 
 def low_bits(content):
-    lines = {row["layer"]: {"layer": row["layer"]} for row in content["rows"]}
     columns = {
         f"{title}, {threads} thread{'s' * (threads > 1)}": (
             {"runtime": runtime, "threads": threads},
@@ -305,7 +255,7 @@ def low_bits(content):
         for runtime, title in (("litert", "LiteRT"), ("tf", "TensorFlow"))
         for threads in (1, 2)
     }
-    return grid(content, "layer", lines, columns)
+    return grid(content, "layer", lines_of(content, "layer"), columns)
 
 
 def machine(content):
@@ -335,31 +285,25 @@ def machine(content):
     )
 
 
-QUANTIZED = ["tflite_float16", "tflite_int8", "int4", "int2"]
-
-
 # The tables by name, each with the part that it is made of.
 BLOCKS = {
-    "peers_train_step": ("peers_train_step", peers_train_step),
-    "peers_accuracy": ("peers_accuracy", peers_accuracy),
-    **{
-        f"peers_files_{n}": ("peers_files", lambda c, n=n: peers_files(c, n))
-        for n in NETWORKS
-    },
-    "growth": ("growth", growth),
-    "train_step": ("train_step", train_step),
-    **{
-        f"train_step_{name}": (f"train_step_{name}", backend_step)
-        for name in ("tensorflow", "jax", "torch")
-    },
-    "recurrent_step": ("recurrent_step", recurrent_step),
-    "recurrent_parts": ("recurrent_step", recurrent_parts),
-    "inference": ("inference", inference),
-    "monitor": ("monitor", monitor),
-    "containers": ("containers", containers),
-    "resnet8": ("resnet8", resnet8),
-    "deep_int8": ("deep_int8", deep_int8),
-    "open_batch": ("open_batch", open_batch),
-    "low_bits": ("low_bits", low_bits),
+    name: (name, function)
+    for name, function in (
+        ("peers_train_step", peers_train_step),
+        ("peers_accuracy", peers_accuracy),
+        ("growth", growth),
+        ("train_step_tensorflow", backend_step),
+        ("train_step_jax", backend_step),
+        ("train_step_torch", backend_step),
+        ("recurrent_step", recurrent_step),
+        ("containers", containers),
+        ("resnet8", resnet8),
+        ("deep_int8", deep_int8),
+        ("open_batch", open_batch),
+        ("low_bits", low_bits),
+    )
 }
-BLOCKS |= {f"{part}_machine": (part, machine) for part, _ in BLOCKS.values()}
+BLOCKS |= {
+    f"peers_files_{n}": ("peers_files", lambda c, n=n: peers_files(c, n))
+    for n in NETWORKS
+}

@@ -86,6 +86,19 @@ class Worker:
             raise Cannot(answer["cannot"], answer["detail"])
         return answer["result"]
 
+    def versions(self, **arguments):
+        """Returns what the module's function `versions` does.
+
+        If it raises, the process ends.
+        """
+        try:
+            return self.call("versions", **arguments)
+        except Cannot as error:
+            self.close()
+            if error.words == "worker process ended":
+                raise Cannot("cannot be imported", error.detail) from error
+            raise
+
     def close(self):
         self.process.terminate()
         # Not `stdin.close()`, which would flush to a process that has ended.
@@ -111,8 +124,8 @@ def serve(name):
     """Answers calls of a module's functions until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    functions = {"versions": versions}
-    functions |= vars(importlib.import_module(name))
+    module = vars(importlib.import_module(name))
+    functions = {"versions": versions, **module}
     for line in sys.stdin:
         request = json.loads(line)
         try:

@@ -28,13 +28,11 @@ PEERS = {
         *("tensorflow==2.16.2", "tf_keras==2.16.0"),
     ),
 }
-# TensorFlow's memory allocator: glibc's malloc, which returns blocks of more
-# than 32 MB to the system after each step, or TensorFlow's own, which keeps
-# them. The second is what `keras_lab.config.keep_memory()` chooses; the peers
-# do not have that function.
-ALLOCATORS = {
-    "system": {"TF_CPU_ALLOCATOR_USE_BFC": "0"},
-    "bfc": {"TF_CPU_ALLOCATOR_USE_BFC": "1"},
+VARIABLES = {
+    # The old Keras, if a peer asks TensorFlow for Keras.
+    "TF_USE_LEGACY_KERAS": "1",
+    # What `keras_lab.config.keep_memory()` does.
+    "TF_CPU_ALLOCATOR_USE_BFC": "1",
 }
 
 
@@ -70,20 +68,12 @@ def create(place: Path, requirements) -> Path:
     return python
 
 
-def start(name: str, allocator: str = "bfc") -> Worker:
+def start(name: str, versions: dict) -> Worker:
     """Returns a worker in a peer's environment.
 
-    Raises `Cannot` if there is no environment or the peer does not start.
+    Adds to `versions` what is installed there. Raises `Cannot` if there is no
+    environment or the peer cannot be imported.
     """
-    worker = Worker(
-        f"benchmarks.peers.{name}",
-        install(name),
-        # The old Keras, if a peer asks TensorFlow for Keras.
-        {"TF_USE_LEGACY_KERAS": "1", **ALLOCATORS[allocator]},
-    )
-    try:
-        worker.versions = worker.call("versions")
-    except Cannot as error:
-        worker.close()
-        raise Cannot("cannot be imported", error.detail) from error
+    worker = Worker(f"benchmarks.peers.{name}", install(name), VARIABLES)
+    versions[name] = worker.versions()
     return worker

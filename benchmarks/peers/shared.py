@@ -27,11 +27,9 @@ def stepper(model, optimizer, jit_compile: bool, count: int):
     import tensorflow as tf
 
     model.compile(optimizer, "squared_hinge", jit_compile=jit_compile)
-    rng = np.random.default_rng(SEED)
     batch = BATCH if len(model.input_shape) == 2 else IMAGE_BATCH
-    x = rng.normal(size=(batch, *model.input_shape[1:])).astype("float32")
-    y = np.where(rng.integers(0, 10, (batch, 1)) == np.arange(10), 1.0, -1.0)
-    data = iter(tf.data.Dataset.from_tensors((x, y)).repeat())
+    examples = random_data(model, batch)
+    data = iter(tf.data.Dataset.from_tensors(examples).repeat())
     optimizer.build(model.trainable_variables)
     model.make_train_function()
     step = model.train_function
@@ -41,6 +39,14 @@ def stepper(model, optimizer, jit_compile: bool, count: int):
             step(data)
 
     return run
+
+
+def random_data(model, count):
+    """Returns random inputs, and targets of ±1."""
+    rng = np.random.default_rng(SEED)
+    x = rng.normal(size=(count, *model.input_shape[1:])).astype("float32")
+    y = np.where(rng.integers(0, 10, (count, 1)) == np.arange(10), 1.0, -1.0)
+    return x, y
 
 
 def steps(make):

@@ -21,6 +21,10 @@ KMEANS = clustering.CentroidInitialization.KMEANS_PLUS_PLUS
 FINE_TUNING_SHARE = 0.5
 
 
+def layers_of(model, kind):
+    return [layer for layer in model.layers if isinstance(layer, kind)]
+
+
 def quantize(model):
     """Prepares a model for quantization-aware training.
 
@@ -39,29 +43,31 @@ def quantize(model):
             return layer
         return quantization.quantize_annotate_layer(layer)
 
-    if any(isinstance(layer, tf_keras.layers.LSTM) for layer in model.layers):
+    if layers_of(model, tf_keras.layers.LSTM):
         raise Cannot("refuses recurrent layers")
     annotated = tf_keras.models.clone_model(model, clone_function=annotate)
     return quantization.quantize_apply(annotated)
 
 
-def cluster(model):
-    """Prepares a model for two values per kernel.
+def cluster(model, layers=None, values=2):
+    """Prepares a model for a few values per kernel in some layers.
 
-    The softmax layer of the LSTM stays in float, as in the paper.
+    These are all layers with kernels, but with an LSTM the softmax layer stays
+    in float, as in the paper.
     """
-    options = {"number_of_clusters": 2, "cluster_centroids_init": KMEANS}
-    lstm = tf_keras.layers.LSTM
-    if not any(isinstance(layer, lstm) for layer in model.layers):
-        return clustering.cluster_weights(model, **options)
-    return tf_keras.models.clone_model(
-        model,
-        clone_function=lambda layer: (
-            clustering.cluster_weights(layer, **options)
-            if isinstance(layer, lstm)
-            else layer
-        ),
-    )
+    if layers is None:
+        layers = layers_of(model, tf_keras.layers.LSTM) or [
+            layer for layer in model.layers if hasattr(layer, "kernel")
+        ]
+
+    def change(layer):
+        if layer not in layers:
+            return layer
+        return clustering.cluster_weights(
+            layer, number_of_clusters=values, cluster_centroids_init=KMEANS
+        )
+
+    return tf_keras.models.clone_model(model, clone_function=change)
 
 
 METHODS = {"tf_keras": lambda m: m, "qat": quantize, "clusters": cluster}
@@ -102,11 +108,11 @@ def train(method, network, data, seed, rates, batch):
 
 def export(format, path, network, width):
     """Writes clustered weights as float32 or int8, compressed with gzip."""
-    model = shared.as_if_trained(build(networks.describe(network, width)))
-    model = clustering.strip_clustering(cluster(model))
+    model = cluster(
+        shared.as_if_trained(build(networks.describe(network, width)))
+    )
     weights = "int8" if format == "clusters_int8" else "float32"
-    content = gzip.compress(shared.to_tflite(model, weights), compresslevel=9)
-    Path(path).write_bytes(content)
+    write_compressed(model, weights, path)
     return {}
 
 
@@ -115,25 +121,11 @@ def export_resnet8(source, values, weights, path):
 
     A kernel gets as many values as `values` says.
     """
-    trained = tf_keras.models.load_model(source, compile=False)
-    kernels = [
-        layer
-        for layer in trained.layers
-        if isinstance(layer, tf_keras.layers.Conv2D)
-    ]
-    model = tf_keras.models.clone_model(
-        trained,
-        clone_function=lambda layer: (
-            clustering.cluster_weights(
-                layer,
-                number_of_clusters=values,
-                cluster_centroids_init=KMEANS,
-            )
-            if layer in kernels[1:]
-            else layer
-        ),
-    )
-    model = clustering.strip_clustering(model)
-    content = gzip.compress(shared.to_tflite(model, weights), compresslevel=9)
-    Path(path).write_bytes(content)
-    return len(content)
+    model = tf_keras.models.load_model(source, compile=False)
+    layers = layers_of(model, tf_keras.layers.Conv2D)[1:]
+    return write_compressed(cluster(model, layers, values), weights, path)
+
+
+def write_compressed(model, weights, path):
+    content = shared.to_tflite(clustering.strip_clustering(model), weights)
+    return Path(path).write_bytes(gzip.compress(content, compresslevel=9))

@@ -56,12 +56,13 @@ def install(site: Path, requirements, cpu: str) -> Path:
     _complete(site, _unpack_wheels, site, requirements)
 
     part, features = CPUS[cpu]
-    cores = [
-        CPU_INFO.format(number=number, features=features, part=part)
-        for number in range(2)
-    ]
     (root / "proc").mkdir(exist_ok=True)
-    (root / "proc" / "cpuinfo").write_text("".join(cores))
+    (root / "proc" / "cpuinfo").write_text(
+        "".join(
+            CPU_INFO.format(number=number, features=features, part=part)
+            for number in range(2)
+        )
+    )
     command = site / cpu
     command.write_text(
         f"#!/bin/sh\nexec '{qemu}' -L '{root}' -cpu {cpu} "
@@ -124,7 +125,4 @@ def _unpack_wheels(site, requirements):
 def _run(words, command, **options):
     result = subprocess.run(command, capture_output=True, text=True, **options)
     if result.returncode:
-        lines = result.stderr.splitlines()
-        # pip also warns.
-        errors = [line for line in lines if line.startswith("E")] or lines
-        raise Cannot(words, "\n".join(errors[-5:]))
+        raise Cannot(words, "\n".join(result.stderr.splitlines()[-5:]))

@@ -35,7 +35,7 @@ SCRIPT = """async ([model, samples, shape]) => {
 _started = {}
 
 
-def prepare(package):
+def versions(package):
     """Starts Chromium and returns the versions."""
     from playwright.sync_api import sync_playwright
 

@@ -30,21 +30,13 @@ TENSORFLOW = (
 
 @dataclasses.dataclass(frozen=True)
 class Runtime:
-    """A release of a runtime, and where it runs.
+    """A release of a runtime, and where it runs."""
 
-    Args:
-        package: The name of the package on PyPI or npm.
-        version: Its version.
-        cpu: A CPU that is emulated, or `None` for this machine.
-        batch: `"open"` or `"1"`: the batch size of the files that it gets.
-        more: Other requirements, for the packages that do not say them.
-    """
-
-    package: str
+    package: str  # Its name on PyPI or npm.
     version: str
-    cpu: str | None = None
-    batch: str = "open"
-    more: tuple[str, ...] = ()
+    cpu: str | None = None  # A CPU that is emulated.
+    batch: str = "open"  # Or "1": the batch size of the files that it gets.
+    more: tuple[str, ...] = ()  # Requirements that the package does not name.
 
     @property
     def name(self) -> str:
@@ -92,41 +84,36 @@ RUNTIMES = (
 )
 
 
-def place(runtime: Runtime) -> Path:
-    """Returns the folder of a runtime's environment."""
-    folder = Path(os.environ.get("KERAS_LAB_RUNTIMES", FOLDER)).expanduser()
-    name = runtime.requirements[0].replace("/", "_")
-    return folder.resolve() / (f"{name}-aarch64" if runtime.cpu else name)
+def folder() -> Path:
+    """Returns the folder of all environments."""
+    path = os.environ.get("KERAS_LAB_RUNTIMES", FOLDER)
+    return Path(path).expanduser().resolve()
 
 
-def start(runtime: Runtime) -> Worker:
+def start(runtime: Runtime, versions: dict) -> Worker:
     """Returns a worker in a runtime's environment.
 
-    Its attribute `versions` says what is installed. Raises `Cannot` if there is
-    no environment or the runtime does not start.
+    Adds to `versions` what is installed there. Raises `Cannot` if there is no
+    environment or the runtime does not start.
     """
-    folder, module, variables = place(runtime), "interpreter", {}
+    place = folder() / runtime.requirements[0].replace("/", "_")
+    module, variables = "interpreter", {}
     if runtime.package == BROWSER:
-        python = create(folder, ("playwright", "numpy"))
-        variables["LITERT_JS"] = str(_install_npm(folder, runtime))
+        python = create(place, ("playwright", "numpy"))
+        variables["LITERT_JS"] = str(_install_npm(place, runtime))
         module = "browser"
     elif runtime.cpu:
-        python = arm.install(folder, runtime.requirements, runtime.cpu)
+        place = place.with_name(f"{place.name}-aarch64")
+        python = arm.install(place, runtime.requirements, runtime.cpu)
     else:
-        python = create(folder, runtime.requirements)
+        python = create(place, runtime.requirements)
     worker = Worker(f"benchmarks.runtimes.{module}", python, variables)
-    try:
-        worker.versions = worker.call("prepare", package=runtime.package)
-    except Cannot as error:
-        worker.close()
-        if error.words == "worker process ended":
-            raise Cannot("cannot be imported", error.detail) from error
-        raise
+    versions[runtime.name] = worker.versions(package=runtime.package)
     return worker
 
 
-def _install_npm(folder, runtime):
-    packages = folder / "node_modules" / "@litertjs"
+def _install_npm(place, runtime):
+    packages = place / "node_modules" / "@litertjs"
     if packages.is_dir():
         return packages
     npm = shutil.which("npm")
@@ -134,7 +121,7 @@ def _install_npm(folder, runtime):
         raise Cannot("npm not installed", "apt install npm")
     wanted = f"{runtime.package}@{runtime.version}"
     print(f"installing {wanted}", flush=True)
-    command = [npm, "install", "--no-audit", "--no-fund", "--prefix", folder]
+    command = [npm, "install", "--no-audit", "--no-fund", "--prefix", place]
     result = subprocess.run([*command, wanted], capture_output=True, text=True)
     if result.returncode:
         raise Cannot("npm install fails", result.stderr[-2000:])

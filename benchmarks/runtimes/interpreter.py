@@ -13,7 +13,7 @@ MODULES = {
 }
 
 
-def prepare(package):
+def versions(package):
     """Imports a runtime and returns its version and that of NumPy."""
     importlib.import_module(MODULES[package])
     names = (package, "numpy")

@@ -31,27 +31,23 @@ SAMPLES = 3
 
 def model_path(folder, network, format, batch) -> Path:
     """The file of a network. One with a fixed batch takes the place of all."""
-    batch = "1" if network in FIXED else batch
-    return (
-        Path(folder) / f"{network}.{format.replace(', ', '-')}.{batch}.tflite"
-    )
+    batch, name = "1" if network in FIXED else batch, format.replace(", ", "-")
+    return Path(folder) / f"{network}.{name}.{batch}.tflite"
+
+
+def digest(paths) -> str:
+    """Returns a digest of the contents of files."""
+    found = hashlib.sha256()
+    for path in sorted(paths):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:12]
 
 
 def sources() -> str:
     """Returns a digest of the code that makes the files."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    for package in ("keras_lab", "tflite_export"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def content(folder) -> str:
-    """Returns a digest of the files."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(folder).glob("*.tflite")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
+    packages = (ROOT / "keras_lab", ROOT / "tflite_export")
+    code = [path for folder in packages for path in folder.rglob("*.py")]
+    return digest([Path(__file__), *code])
 
 
 def write(folder, name) -> None:
