@@ -1,7 +1,7 @@
 """Runs the benchmarks that have not run, and writes the tables.
 
     python -m benchmarks                    # every part that has not run
-    python -m benchmarks growth --again     # one part, once more
+    python -m benchmarks resnet8 --again    # one part, once more
     python -m benchmarks --report           # only the tables
 
 A part writes one JSON file. It keeps each row as soon as it is measured, so
@@ -19,9 +19,8 @@ import filelock
 from benchmarks import harness, report
 
 PARTS = (
-    *("peers_train_step", "peers_accuracy", "peers_files", "growth"),
-    *("recurrent_step", "containers", "resnet8", "deep_int8"),
-    *("open_batch", "low_bits"),
+    *("peers_train_step", "peers_accuracy", "peers_files", "recurrent_step"),
+    *("containers", "resnet8", "deep_int8", "open_batch", "low_bits"),
 )
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
 # Parts that run only if you name them, with the names of their files.

@@ -1,9 +1,9 @@
 """The time of a LAB step relative to Keras' float network, on any backend.
 
 *mlp* is the paper's MNIST network at batch 100, with and without
-`keep_memory()`. *large* has three square dense layers with 10⁸ weights in all,
-as in `growth.py`. The backend is the one in `KERAS_BACKEND`; on TensorFlow both
-run with and without XLA.
+`keep_memory()`. *large* has three square dense layers with 10⁸ weights in all.
+The backend is the one in `KERAS_BACKEND`; on TensorFlow both run with and
+without XLA.
 
     KERAS_BACKEND=jax python -m benchmarks backend_step
 

@@ -6,7 +6,8 @@ A benchmark is a module with these names:
 - `QUICK`: other settings, for a smoke test.
 - `cells(options)` returns what to measure, as dicts of the values that the
   rows of a cell share. Without it there is one cell.
-- `measure(cell, options, journal)` returns the rows of a cell.
+- `measure(cell, options, content)` returns the rows of a cell. `content` is
+  what the file has so far, with the `versions` of the peers.
 """
 
 import datetime
@@ -60,82 +61,62 @@ def spread(values):
     return {"median": median, "quartiles": [low, high]}
 
 
-class Journal:
-    """The results of a benchmark. Each row is written as soon as it is there.
-
-    An interrupted or failed benchmark keeps its rows, and the same command
-    measures the others. Raises `ResultError` if the file has rows of another
-    configuration or machine.
-    """
-
-    def __init__(self, path, benchmark, configuration):
-        self.path = Path(path)
-        self.content = {
-            "benchmark": benchmark,
-            "configuration": configuration,
-            "finished": False,
-            "environment": {**machine(), **versions()},
-            "versions": {},
-            "rows": [],
-        }
-        if self.path.exists():
-            self._continue(read_result(self.path))
-        self.write()  # A path that cannot be written fails before the work.
-
-    @property
-    def versions(self) -> dict:
-        """What is installed in the environments of the peers."""
-        return self.content["versions"]
-
-    def _continue(self, previous):
-        for part in ("configuration", "environment"):
-            was, now = previous[part], self.content[part]
-            differ = [
-                f"{key} {was.get(key)}, not {now.get(key)}"
-                for key in {**was, **now}
-                # A benchmark may take days.
-                if was.get(key) != now.get(key) and key != "date"
-            ]
-            if differ:
-                raise ResultError(
-                    f"{self.path} was made with {'; '.join(differ)}. Delete "
-                    "it, or choose another folder with --results."
-                )
-        self.content |= previous | {"finished": False}
-
-    def misses(self, cell) -> bool:
-        """Returns whether there is no row with these values that worked."""
-        rows = [r for r in self.content["rows"] if cell.items() <= r.items()]
-        return all("cannot" in row for row in rows)
-
-    def add(self, cell, rows) -> None:
-        """Keeps rows, and drops older rows with the values of the cell."""
-        old, date = self.content["rows"], datetime.date.today().isoformat()
-        kept = [row for row in old if not cell.items() <= row.items()]
-        new = [{**cell, **row, "date": date} for row in rows]
-        self.content["rows"] = kept + new
-        self.write()
-
-    def write(self) -> None:
-        write_json(self.path, self.content)
-
-
 def measure(name, benchmark, path, changes):
-    """Measures the cells of a benchmark that are not in its file yet."""
-    chosen = benchmark.OPTIONS | changes
-    options = types.SimpleNamespace(**chosen)
-    journal = Journal(path, name, {"seed": SEED, **chosen})
+    """Measures the cells of a benchmark that are not in its file yet.
+
+    The rows of a cell are written as soon as they are there, so an interrupted
+    or failed benchmark keeps them, and the same command measures the others.
+    What could not be measured is tried again. Raises `ResultError` if the file
+    has rows of another configuration or machine.
+    """
+    options = benchmark.OPTIONS | changes
+    content = {
+        "benchmark": name,
+        "configuration": {"seed": SEED, **options},
+        "finished": False,
+        "environment": {**machine(), **versions()},
+        "versions": {},
+        "rows": [],
+    }
+    if path.exists():
+        content |= _continued(path, content) | {"finished": False}
+    write_json(path, content)  # Fails before the work, if it fails.
+    options = types.SimpleNamespace(**options)
     cells = benchmark.cells(options) if hasattr(benchmark, "cells") else [{}]
-    for cell in filter(journal.misses, cells):
+    for cell in cells:
+        old = [r for r in content["rows"] if cell.items() <= r.items()]
+        if any("cannot" not in row for row in old):
+            continue
         print(cell or name, flush=True)
         try:
-            rows = benchmark.measure(cell, options, journal)
+            rows = benchmark.measure(cell, options, content)
         except Cannot as error:
             print(f"  {error.words}. {error.detail}", flush=True)
             rows = [error.to_json()]
-        journal.add(cell, rows)
-    journal.content["finished"] = True
-    journal.write()
+        date = datetime.date.today().isoformat()
+        content["rows"] = [r for r in content["rows"] if r not in old]
+        content["rows"] += [{**cell, **row, "date": date} for row in rows]
+        write_json(path, content)
+    content["finished"] = True
+    write_json(path, content)
+
+
+def _continued(path, content):
+    previous = read_result(path)
+    for part in ("configuration", "environment"):
+        was, now = previous[part], content[part]
+        differ = [
+            f"{key} {was.get(key)}, not {now.get(key)}"
+            for key in {**was, **now}
+            # A benchmark may take days.
+            if was.get(key) != now.get(key) and key != "date"
+        ]
+        if differ:
+            raise ResultError(
+                f"{path} was made with {'; '.join(differ)}. Delete it, or "
+                "choose another folder with --results."
+            )
+    return previous
 
 
 def run(name, path, quick):

@@ -1,6 +1,6 @@
 """The time and memory that it takes to load and run a `.tflite` file.
 
-`measure_alone` and `measure_turns` run `alone` and `turns` in new processes.
+`alone` and `turns` run in a worker with the runtime of a peer.
 """
 
 import gzip
@@ -10,10 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.peers import environments
-from benchmarks.worker import Cannot, Worker, forget_peak, memory
+from benchmarks.worker import Cannot, forget_peak, memory
 
-THREADS = (1, 2)
 ENGINE = "larq_compute_engine.tflite.python"
 
 
@@ -139,30 +137,3 @@ def turns(peer, paths, threads, seconds):
                 count += 1
             results.append((time.perf_counter() - start) / count)
     return [min(results) for results in times]
-
-
-def measure_alone(path, processes, peer):
-    """Returns a list of each result of `alone`, one item per process."""
-    runs = [_run("alone", peer, path=path) for _ in range(processes)]
-    return {name: [run[name] for run in runs] for name in runs[0]}
-
-
-def measure_turns(paths, processes, seconds, peer):
-    """Returns the seconds per inference of each model.
-
-    They are lists of one item per process, by the number of threads.
-    """
-    found = [{} for _ in paths]
-    for threads in THREADS:
-        task = {"paths": paths, "threads": threads, "seconds": seconds}
-        runs = [_run("turns", peer, **task) for _ in range(processes)]
-        for model, times in zip(found, zip(*runs)):
-            model[str(threads)] = times
-    return found
-
-
-def _run(function, peer, **arguments):
-    """Runs a function of this module with the runtime of a peer."""
-    python = environments.install(peer)
-    with Worker("benchmarks.interpreter", python) as worker:
-        return worker.call(function, peer=peer, **arguments)

@@ -16,7 +16,7 @@ OPTIONS = {"rounds": 31, "units": 2048, "batch": 100}
 QUICK = {"rounds": 2, "units": 64, "batch": 10}
 
 
-def measure(_, options, journal):
+def measure(_, options, content):
     from benchmarks.peers import keras_lab as ours
     from tflite_export import export_tflite
 

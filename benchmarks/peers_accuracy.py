@@ -56,7 +56,7 @@ def cells(options):
     ]
 
 
-def measure(cell, options, journal):
+def measure(cell, options, content):
     """Returns the rows of one training run.
 
     With the float network come rows of what is made of it without training.
@@ -64,7 +64,7 @@ def measure(cell, options, journal):
     method, seed, began = cell["method"], cell["seed"], time.monotonic()
     with (
         tempfile.TemporaryDirectory() as folder,
-        environments.start(cell["peer"], journal.versions) as worker,
+        environments.start(cell["peer"], content["versions"]) as worker,
     ):
         data = f"{folder}/mnist.npz"
         write_data(data, options.images)

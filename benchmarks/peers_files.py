@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.interpreter import measure_alone, measure_turns
+from benchmarks.interpreter import RUNTIMES
 from benchmarks.peers import environments
-from benchmarks.worker import Cannot
+from benchmarks.worker import Cannot, Worker
 
 OPTIONS = {
     "processes": 5,
@@ -51,10 +51,10 @@ def cells(options):
     return [{"network": network} for network in options.networks]
 
 
-def measure(cell, options, journal):
+def measure(cell, options, content):
     """Returns a row for each format, missing ones included."""
     network = {**cell, "width": options.width}
-    with environments.start("keras_lab", journal.versions) as worker:
+    with environments.start("keras_lab", content["versions"]) as worker:
         count = worker.call("count", **network)
     rows = {
         format: {**count, "format": format, "peer": peer}
@@ -62,7 +62,7 @@ def measure(cell, options, journal):
         for format in formats
     }
     with tempfile.TemporaryDirectory() as folder:
-        paths = write_files(rows, network, folder, journal.versions)
+        paths = write_files(rows, network, folder, content["versions"])
         measure_files(rows, paths, options)
     return list(rows.values())
 
@@ -90,34 +90,41 @@ def write_files(rows, network, folder, versions):
 
 def measure_files(rows, paths, options):
     """Adds the measurements to the row of each file."""
-    outputs = {}
+    outputs, good = {}, {peer: [] for peer in RUNTIMES}
     for format, path in paths.items():
+        peer = format if format in RUNTIMES else "keras_lab"
         try:
-            alone = measure_alone(path, options.processes, runtime(format))
-            outputs[format] = alone.pop("output")[0]
+            runs = repeat("alone", peer, options.processes, path=path)
+            found = {name: [run[name] for run in runs] for name in runs[0]}
+            outputs[format] = found.pop("output")[0]
             if format in QUANTIZED and SOURCE in outputs:
                 cosine = check_outputs(outputs[format], outputs[SOURCE])
                 rows[format]["cosine_with_float32"] = cosine
         except Cannot as error:
             refuse(rows[format], error)
             continue
-        rows[format] |= {"file_bytes": Path(path).stat().st_size, **alone}
-    good = [format for format in paths if "cannot" not in rows[format]]
-    for peer in {runtime(format) for format in good}:
-        formats = [format for format in good if runtime(format) == peer]
-        times = measure_turns(
-            [paths[format] for format in formats],
-            options.processes,
-            options.seconds_per_process,
-            peer,
-        )
-        for format, seconds in zip(formats, times):
-            rows[format]["seconds"] = seconds
+        good[peer].append(format)
+        size = Path(path).stat().st_size
+        rows[format] |= {"file_bytes": size, **found, "seconds": {}}
+    for peer, formats in good.items():
+        task = {
+            "paths": [paths[format] for format in formats],
+            "seconds": options.seconds_per_process,
+        }
+        for threads in (1, 2) if formats else ():
+            task["threads"] = threads
+            times = repeat("turns", peer, options.processes, **task)
+            for format, seconds in zip(formats, zip(*times)):
+                rows[format]["seconds"][str(threads)] = seconds
 
 
-def runtime(format):
-    """Returns the peer whose runtime a file needs."""
-    return format if format == "compute_engine" else "keras_lab"
+def repeat(function, peer, processes, **task):
+    """Runs a function of `interpreter.py` in several processes of a peer."""
+    python, results = environments.install(peer), []
+    for _ in range(processes):
+        with Worker("benchmarks.interpreter", python) as worker:
+            results.append(worker.call(function, peer=peer, **task))
+    return results
 
 
 def check_outputs(quantized, source):

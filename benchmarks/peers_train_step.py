@@ -33,7 +33,7 @@ def cells(_):
     ]
 
 
-def measure(cell, options, journal):
+def measure(cell, options, content):
     """Returns a row for each method, failed ones included.
 
     Each library runs in its own process, and all methods take turns.
@@ -51,7 +51,7 @@ def measure(cell, options, journal):
                 row = rows[method] = {"peer": peer, "method": method}
                 try:
                     worker = worker or stack.enter_context(
-                        environments.start(peer, journal.versions)
+                        environments.start(peer, content["versions"])
                     )
                     size = worker.call("prepare", method=method, **task)
                 except Cannot as error:

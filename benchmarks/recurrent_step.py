@@ -52,7 +52,7 @@ def functions(name, jit_compile, options):
     return {"train": lambda: model.train_function(data), "infer": infer}
 
 
-def measure(_, options, journal):
+def measure(_, options, content):
     keras_lab.config.keep_memory()
     keys = [(name, xla) for name in LAYERS for xla in (False, True)]
     made = {key: functions(*key, options) for key in keys}

@@ -4,7 +4,7 @@
 
 A document says where a table goes with two comments:
 
-    <!-- benchmarks: growth -->
+    <!-- benchmarks: resnet8 -->
     <!-- benchmarks: end -->
 
 Everything else in it is written by hand. `BLOCKS` has the names.

@@ -23,14 +23,14 @@ def cells(options):
     return ours + [{"peer": "tfmot", "values": n} for n in options.clusters]
 
 
-def measure(cell, _, journal):
+def measure(cell, _, content):
     """Returns a row for each kind of other weights."""
     from examples.paper.data import data_folder
 
     rows, source = [], str(data_folder() / FILE)
     with (
         tempfile.TemporaryDirectory() as folder,
-        environments.start(cell["peer"], journal.versions) as worker,
+        environments.start(cell["peer"], content["versions"]) as worker,
     ):
         for weights in ("float32", "int8"):
             size = worker.call(

@@ -23,18 +23,18 @@ def cells(_):
     return [{"runtime": runtime.name} for runtime in environments.RUNTIMES]
 
 
-def measure(cell, _, journal):
+def measure(cell, _, content):
     """Returns a row for each file in a runtime."""
     folder = write_files()
     digest = networks.digest(folder.glob("*.tflite"))
-    if journal.content.setdefault("files", digest) != digest:
+    if content.setdefault("files", digest) != digest:
         raise harness.ResultError(
-            f"{journal.path} has rows of files that are exported differently "
+            "The results are of files that are exported differently "
             "now. Run it with --again."
         )
     (runtime,) = (r for r in environments.RUNTIMES if r.name == cell["runtime"])
     try:
-        return run_files(runtime, folder, journal.versions)
+        return run_files(runtime, folder, content["versions"])
     except Cannot as error:
         raise Cannot(error.words, without_folders(error.detail)) from error
 

@@ -168,21 +168,6 @@ def peers_files(content, network):
     return grid(content, "format", lines, columns)
 
 
-def growth(content):
-    columns = {}
-    for task, title in (
-        ("keras", "step, Keras float32"),
-        ("lab", "step, LAB"),
-        ("export", "export, packed"),
-    ):
-        key = {"task": task}
-        columns[f"{title}, s"] = key, lambda row: times(row["seconds"], 1, 3)
-        columns[f"{title}, peak"] = key, lambda r: megabytes(r["peak_bytes"])
-    sizes = sorted({row["weights"] for row in content["rows"]})
-    lines = {f"{weights:,}": {"weights": weights} for weights in sizes}
-    return grid(content, "weights", lines, columns)
-
-
 def backend_step(content):
     lines = {}
     for row in content["rows"]:
@@ -291,7 +276,6 @@ BLOCKS = {
     for name, function in (
         ("peers_train_step", peers_train_step),
         ("peers_accuracy", peers_accuracy),
-        ("growth", growth),
         ("train_step_tensorflow", backend_step),
         ("train_step_jax", backend_step),
         ("train_step_torch", backend_step),

@@ -1,6 +1,6 @@
 """Runs functions in another process, which may be another environment.
 
-    python -m benchmarks.worker benchmarks.growth
+    python -m benchmarks.worker benchmarks.backend_step
 
 A worker reads calls of a module's functions from its standard input and writes
 results to its standard output, one JSON object per line:
@@ -12,6 +12,7 @@ Everything else that the process prints goes to the standard error. This file
 needs only the standard library, because each peer has its own environment.
 """
 
+import contextlib
 import importlib
 import importlib.metadata
 import json
@@ -72,32 +73,24 @@ class Worker:
 
         Raises `Cannot` if the function raises or the process ends.
         """
-        try:
-            line = json.dumps({"call": function, "arguments": arguments})
-            self.process.stdin.write(line + "\n")
+        request = json.dumps({"call": function, "arguments": arguments})
+        # If the process has ended, the answer is empty.
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(request + "\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # There is no answer, so the reason is reported below.
         answer = self.process.stdout.readline()
         if not answer:
-            raise Cannot("worker process ended", self._how_it_ended())
+            code = self.process.wait()
+            how = f"exit code {code}"
+            if code < 0:
+                how = f"signal {signal.Signals(-code).name}"
+            self.errors.seek(0)
+            detail = [how, *self.errors.read().splitlines()[-20:]]
+            raise Cannot("worker process ended", "\n".join(detail))
         answer = json.loads(answer)
         if "cannot" in answer:
             raise Cannot(answer["cannot"], answer["detail"])
         return answer["result"]
-
-    def versions(self, **arguments):
-        """Returns what the module's function `versions` does.
-
-        If it raises, the process ends.
-        """
-        try:
-            return self.call("versions", **arguments)
-        except Cannot as error:
-            self.close()
-            if error.words == "worker process ended":
-                raise Cannot("cannot be imported", error.detail) from error
-            raise
 
     def close(self):
         self.process.terminate()
@@ -111,24 +104,17 @@ class Worker:
     def __exit__(self, *_):
         self.close()
 
-    def _how_it_ended(self):
-        code = self.process.wait()
-        how = f"exit code {code}"
-        if code < 0:
-            how = f"signal {signal.Signals(-code).name}"
-        self.errors.seek(0)
-        return "\n".join([how, *self.errors.read().splitlines()[-20:]])
-
 
 def serve(name):
     """Answers calls of a module's functions until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    module = vars(importlib.import_module(name))
-    functions = {"versions": versions, **module}
+    functions = {"versions": versions}
     for line in sys.stdin:
         request = json.loads(line)
         try:
+            if name not in sys.modules:
+                functions |= vars(importlib.import_module(name))
             result = functions[request["call"]](**request["arguments"])
             answer = {"result": result}
         except Cannot as error:
@@ -144,10 +130,8 @@ def versions():
     """Returns the versions of those `PACKAGES` that are installed."""
     found = {}
     for name in PACKAGES:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            pass
     return found
 
 
@@ -161,16 +145,16 @@ def memory():
     lines = Path("/proc/self/status").read_text().splitlines()
     pairs = (line.split(":") for line in lines if line.endswith(" kB"))
     size = {name: 1024 * int(value.split()[0]) for name, value in pairs}
-    names = {"private": "RssAnon", "resident": "VmRSS", "peak": "VmHWM"}
-    return types.SimpleNamespace(**{k: size[v] for k, v in names.items()})
+    return types.SimpleNamespace(
+        private=size["RssAnon"], resident=size["VmRSS"], peak=size["VmHWM"]
+    )
 
 
 def forget_peak() -> None:
     """Makes the system count the peak from now on."""
-    try:
+    # If it is not allowed, the peak is an upper bound.
+    with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pass  # Then the peak is an upper bound.
 
 
 if __name__ == "__main__":

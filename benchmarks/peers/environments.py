@@ -75,5 +75,5 @@ def start(name: str, versions: dict) -> Worker:
     environment or the peer cannot be imported.
     """
     worker = Worker(f"benchmarks.peers.{name}", install(name), VARIABLES)
-    versions[name] = worker.versions()
+    versions[name] = worker.call("versions")
     return worker

@@ -108,7 +108,7 @@ def start(runtime: Runtime, versions: dict) -> Worker:
     else:
         python = create(place, runtime.requirements)
     worker = Worker(f"benchmarks.runtimes.{module}", python, variables)
-    versions[runtime.name] = worker.versions(package=runtime.package)
+    versions[runtime.name] = worker.call("versions", package=runtime.package)
     return worker
 
 

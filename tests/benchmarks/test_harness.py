@@ -1,4 +1,4 @@
-"""Timing in turns, and a journal that keeps what is measured."""
+"""Timing in turns, and files that keep what is measured."""
 
 import json
 
@@ -44,7 +44,7 @@ class Measured:
     def cells(self, options):
         return [{"size": size} for size in options.sizes]
 
-    def measure(self, cell, options, journal):
+    def measure(self, cell, options, content):
         self.asked.append(cell["size"])
         if error := self.fails.pop(cell["size"], None):
             raise error

@@ -43,8 +43,8 @@ def test_all_parts_run_once(programs, tmp_path):
 
 
 def test_the_other_parts_run_if_one_fails(programs, tmp_path):
-    programs.fails.add("growth")
-    assert programs("growth", "open_batch") == 1
+    programs.fails.add("resnet8")
+    assert programs("resnet8", "open_batch") == 1
     assert [path.stem for path in tmp_path.glob("*.json")] == ["open_batch"]
     assert "packed, open" in (tmp_path / "README.md").read_text()
 
@@ -52,28 +52,28 @@ def test_the_other_parts_run_if_one_fails(programs, tmp_path):
 def test_a_part_that_runs_again_replaces_its_file_only_if_it_succeeds(
     programs, tmp_path
 ):
-    path = tmp_path / "growth.json"
-    programs("growth")
-    programs.fails.add("growth")
-    assert programs("growth", "--again") == 1
+    path = tmp_path / "resnet8.json"
+    programs("resnet8")
+    programs.fails.add("resnet8")
+    assert programs("resnet8", "--again") == 1
     assert json.loads(path.read_text())["run"] == 1
     programs.fails.clear()
-    assert programs("growth", "--again") == 0
+    assert programs("resnet8", "--again") == 0
     assert json.loads(path.read_text())["run"] == 3
 
 
 def test_two_benchmarks_do_not_run_in_one_folder(programs, tmp_path, capsys):
     with filelock.FileLock(tmp_path / ".benchmarks.lock"):
-        assert programs("growth") == 1
+        assert programs("resnet8") == 1
     assert ".benchmarks.lock" in capsys.readouterr().err
     assert not programs.started
 
 
 def test_a_damaged_file_is_named_and_stays(programs, tmp_path, capsys):
-    path = tmp_path / "growth.json"
+    path = tmp_path / "resnet8.json"
     path.write_text("<<<<<<< HEAD")
     assert programs("open_batch") == 1
-    assert "growth.json is damaged" in capsys.readouterr().err
+    assert "resnet8.json is damaged" in capsys.readouterr().err
     assert path.read_text() == "<<<<<<< HEAD"
 
 

@@ -20,7 +20,7 @@ def worker():
 
 def test_a_worker_answers_whatever_else_it_prints(worker):
     assert worker.call("double", x=[1]) == [1, 1]
-    assert worker.versions()["numpy"] == np.__version__
+    assert worker.call("versions")["numpy"] == np.__version__
 
 
 def test_a_refusal_or_an_error_is_a_cannot_of_three_words(worker):
@@ -40,8 +40,14 @@ def test_a_process_that_ends_is_a_cannot(worker):
     with pytest.raises(Cannot, match="worker process ended") as caught:
         worker.call("die")
     assert caught.value.detail == "signal SIGKILL"
-    with pytest.raises(Cannot, match="cannot be imported"):
-        worker.versions()
+    with pytest.raises(Cannot, match="worker process ended"):
+        worker.call("double", x=1)
+
+
+def test_a_module_that_cannot_be_imported_is_a_cannot():
+    with Worker("tests.benchmarks.absent") as worker:
+        with pytest.raises(Cannot, match="raises ModuleNotFoundError here"):
+            worker.call("versions")
 
 
 def test_a_peer_that_cannot_be_installed_has_a_reason(monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ It resumes from Keras' `BackupAndRestore`, or from a checkpoint of
 """
 
 import contextlib
+import importlib
 import multiprocessing
 import random
 import tempfile
@@ -17,20 +18,12 @@ FORK = multiprocessing.get_context("fork")
 EPOCHS = 12
 
 
-def use_one_thread():
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-
-
 def train_with_backup(folder: Path):
-    """Trains a network with a backup of each epoch, and saves its weights."""
+    """Trains a network with a backup of each epoch; returns its weights."""
     import keras
 
     import keras_lab
 
-    use_one_thread()
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
         [
@@ -49,9 +42,8 @@ def train_with_backup(folder: Path):
     )
     # Keras shuffles with a state that no backup holds.
     model.fit(x, y, 16, EPOCHS, shuffle=False, verbose=0, callbacks=[backup])
-    values = [weight.numpy() for weight in model.weights]
-    values += [weight.numpy() for weight in model.optimizer.variables]
-    save(folder, values)
+    variables = [*model.weights, *model.optimizer.variables]
+    return [variable.numpy() for variable in variables]
 
 
 def train_as_in_the_paper(folder: Path):
@@ -59,12 +51,11 @@ def train_as_in_the_paper(folder: Path):
     from examples.paper.results import Finished
     from tests.examples.paper.test_train import checkpoint_arrays, tiny_run
 
-    use_one_thread()
     with contextlib.suppress(Finished):  # Killed after the last epoch.
         tiny_run(folder, epochs=EPOCHS)
     arrays = checkpoint_arrays(folder)
     del arrays["result"]  # It has times and dates.
-    save(folder, arrays.values())
+    return arrays.values()
 
 
 TRAININGS = {
@@ -73,16 +64,20 @@ TRAININGS = {
 }
 
 
-def save(folder, values):
-    np.savez(folder / "partial.npz", *values)
+def train_and_save(train, folder):
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    np.savez(folder / "partial.npz", *train(folder))
     (folder / "partial.npz").rename(folder / "weights.npz")
 
 
-def run_to_the_end(train, folder, kill_after=None):
-    """Trains in a process of its own. Returns whether it was killed."""
-    process = FORK.Process(target=train, args=(folder,))
+def is_killed(train, folder, after=None):
+    """Trains in a process of its own. Returns whether it had to be killed."""
+    process = FORK.Process(target=train_and_save, args=(train, folder))
     process.start()
-    process.join(kill_after)
+    process.join(after)
     if process.is_alive():
         process.kill()
         process.join()
@@ -96,34 +91,32 @@ def weights(folder):
         return [file[name] for name in file.files]
 
 
+def kill_and_compare(train, folder, trainings, rng):
+    whole, kills, equal = folder / "whole", 0, 0
+    whole.mkdir()
+    begin = time.time()
+    is_killed(train, whole)
+    seconds = time.time() - begin
+    for number in range(trainings):
+        part = folder / str(number)
+        part.mkdir()
+        # At most 8 times: starting takes about half of the time.
+        limits = [rng.uniform(0.4, 1) * seconds for _ in range(8)]
+        for after in (*limits, None):
+            if not is_killed(train, part, after):
+                break
+            kills += 1
+        equal += all(map(np.array_equal, weights(whole), weights(part)))
+    return {"kills": kills, "equal to the bit": equal}
+
+
 def run(trainings=20, seed=1):
     """Kills each training until it gets through; compares the weights."""
-    # So that a fork has them. Nothing runs in TensorFlow before the fork.
-    import tests.examples.paper.test_train  # noqa: F401
+    # So that a fork has it. Nothing runs in TensorFlow before the fork.
+    importlib.import_module("tests.examples.paper.test_train")
 
     rng, found = random.Random(seed), {}
     for name, train in TRAININGS.items():
         with tempfile.TemporaryDirectory() as folder:
             found[name] = kill_and_compare(train, Path(folder), trainings, rng)
     return {"trainings": trainings, "seed": seed, **found}
-
-
-def kill_and_compare(train, folder, trainings, rng):
-    whole, kills, equal = folder / "whole", 0, 0
-    whole.mkdir()
-    begin = time.time()
-    run_to_the_end(train, whole)
-    seconds = time.time() - begin
-    expected = weights(whole)
-    for number in range(trainings):
-        part = folder / str(number)
-        part.mkdir()
-        # At most 8 times: starting takes about half of the time.
-        for _ in range(8):
-            if not run_to_the_end(train, part, rng.uniform(0.4, 1) * seconds):
-                break
-            kills += 1
-        else:
-            run_to_the_end(train, part)
-        equal += all(map(np.array_equal, expected, weights(part)))
-    return {"kills": kills, "equal to the bit": equal}

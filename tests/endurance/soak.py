@@ -5,7 +5,6 @@ because of h5py. So an epoch must be long compared with its two files.
 """
 
 import gc
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -13,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-SAMPLES = 131_072
+from tests.endurance.network import network
+
 AT_ONCE = 5  # How many fits a median is taken of.
 
 
-def run(minutes=30.0, seed=1, samples=SAMPLES):
+def run(minutes=30.0, seed=1, samples=131_072):
     """Returns the memory after the first third and at the end, in MB.
 
     The first third fills caches.
@@ -25,34 +25,20 @@ def run(minutes=30.0, seed=1, samples=SAMPLES):
     import keras
 
     import keras_lab
-    from keras_lab.callbacks import (
-        BinaryMonitor,
-        ExportBest,
-        ProgressiveBinarization,
-    )
+    from keras_lab import callbacks
 
-    keras.utils.set_random_seed(seed)
-    rng = np.random.default_rng(seed)
+    rng, model = np.random.default_rng(seed), network(seed)
     x = rng.normal(size=(samples, 32)).astype("float32")
     y = rng.integers(0, 4, samples)
-    model = keras.Sequential(
-        [
-            keras.Input((32,)),
-            keras_lab.BinaryDense(64, activation="relu"),
-            keras.layers.BatchNormalization(),
-            keras_lab.BinaryDense(4),
-        ]
-    )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras_lab.LABAdam(), loss, metrics=["accuracy"])
     memory, end = [], time.time() + 60 * minutes
-    process = psutil.Process(os.getpid())
+    # Only the first time: it compiles the step again, and TensorFlow never
+    # frees a compiled step, not even one of plain Keras.
+    first = [callbacks.ProgressiveBinarization(epochs=2)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         while time.time() < end:
-            # It compiles the step again, and TensorFlow never frees a compiled
-            # step, not even one of plain Keras. So only the first time.
-            first = [] if memory else [ProgressiveBinarization(epochs=2)]
             model.fit(
                 x,
                 y,
@@ -62,19 +48,22 @@ def run(minutes=30.0, seed=1, samples=SAMPLES):
                 validation_data=(x, y),
                 callbacks=[
                     *first,
-                    BinaryMonitor(folder / "log.csv", folder / "logs"),
-                    ExportBest(folder / "best.tflite", monitor="val_loss"),
+                    callbacks.BinaryMonitor(
+                        folder / "log.csv", folder / "logs"
+                    ),
+                    callbacks.ExportBest(
+                        folder / "best.tflite", monitor="val_loss"
+                    ),
                     keras.callbacks.BackupAndRestore(folder / "backup"),
                     keras.callbacks.ModelCheckpoint(folder / "last.keras"),
                 ],
             )
+            first = []
             gc.collect()
-            memory.append(process.memory_info().rss / 1e6)
+            memory.append(psutil.Process().memory_info().rss / 1e6)
     third = len(memory) // 3
-    start, last = (
-        float(np.median(part))
-        for part in (memory[third : third + AT_ONCE], memory[-AT_ONCE:])
-    )
+    start = float(np.median(memory[third : third + AT_ONCE]))
+    last = float(np.median(memory[-AT_ONCE:]))
     return {
         "minutes": minutes,
         "seed": seed,

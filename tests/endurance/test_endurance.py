@@ -3,21 +3,20 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-RESULTS = Path(__file__).parents[2] / "results" / "endurance"
+from tests.endurance.__main__ import RESULTS
 
 
 def run(name, **options):
     """Runs one of them in a process of its own, in which nothing ran yet."""
     code = (
-        "import json, sys; from tests.endurance import " + name + " as m; "
-        "print(json.dumps(m.run(**json.loads(sys.argv[1]))))"
+        f"import json; from tests.endurance.{name} import run; "
+        f"print(json.dumps(run(**{options})))"
     )
     result = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(options)],
+        [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         timeout=600,
@@ -62,7 +61,4 @@ HELD = {
 
 @pytest.mark.parametrize("name", HELD)
 def test_the_record_says_what_must_hold(name):
-    path = RESULTS / f"{name}.json"
-    if not path.is_file():
-        pytest.skip(f"not recorded; run `python -m tests.endurance {name}`")
-    assert HELD[name](json.loads(path.read_text()))
+    assert HELD[name](json.loads((RESULTS / f"{name}.json").read_text()))

@@ -6,28 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.endurance.network import network
+
 
 def run(invocations=100_000, threads=4, seed=1):
     """Returns how many outputs differed from those of a single thread."""
-    import keras
-
-    import keras_lab
     from tflite_export import export_tflite, make_interpreter
 
-    keras.utils.set_random_seed(seed)
-    model = keras.Sequential(
-        [
-            keras.Input((12, 12, 4)),
-            keras_lab.BinaryConv2D(8, 3, activation="relu"),
-            keras.layers.Flatten(),
-            keras_lab.BinaryDense(10),
-        ]
-    )
-    x = np.random.default_rng(seed).normal(size=(16, 1, 12, 12, 4))
-    x = x.astype("float32")
+    x = np.random.default_rng(seed).normal(size=(16, 1, 32)).astype("float32")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
-        export_tflite(model, path, format="fast", batch_size=1)
+        export_tflite(network(seed), path, format="fast", batch_size=1)
         content = path.read_bytes()
 
     def outputs(count):
@@ -42,14 +31,14 @@ def run(invocations=100_000, threads=4, seed=1):
 
     expected = [y for _, y in outputs(len(x))]
 
-    def work(_):
+    def count_differing(_):
         return sum(
             not np.array_equal(y, expected[number % len(x)])
             for number, y in outputs(invocations // threads)
         )
 
     with ThreadPoolExecutor(threads) as pool:
-        differing = sum(pool.map(work, range(threads)))
+        differing = sum(pool.map(count_differing, range(threads)))
     return {
         "invocations": invocations,
         "threads": threads,

@@ -8,12 +8,14 @@ problem, so that `Fuzzer.file(number)` makes it again.
 
 import argparse
 import collections
+import functools
 import json
 import multiprocessing
 import os
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from examples.environment import environment, write_json
@@ -27,23 +29,30 @@ from tests.fuzz.targets import (
     write_corpus,
 )
 
-PART = 25_000  # The files that one process reads.
-SPAWN = multiprocessing.get_context("spawn")
+PART = 5_000  # The files that are read at once.
 
 
 def main():
     args = _parser().parse_args()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     begin, counts, problems = time.time(), collections.Counter(), []
-    with tempfile.TemporaryDirectory() as folder:
-        _run(write_corpus, Path(folder))
-        parts = range(0, args.files, PART)
-        with ThreadPoolExecutor(args.processes) as pool:
-            results = pool.map(lambda first: _part(folder, args, first), parts)
-            for part_counts, part_problems in results:
-                counts.update(part_counts)
-                problems += part_problems
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(
+            args.processes, multiprocessing.get_context("spawn")
+        ) as pool,
+    ):
+        pool.submit(write_corpus, Path(folder)).result()
+        read = functools.partial(read_files, folder, args.seed, args.readers)
+        firsts = range(0, args.files, PART)
+        lasts = [min(first + PART, args.files) for first in firsts]
+        try:
+            for found, wrong in pool.map(read, firsts, lasts):
+                counts.update(found)
+                problems += wrong
                 print(f"{counts.total():,} of {args.files:,} files", flush=True)
+        except BrokenProcessPool as error:
+            problems.append([counts.total(), "", f"at or after it: {error}"])
     record = {
         "files": counts.total(),
         "seed": args.seed,
@@ -73,43 +82,6 @@ def _parser():
     )
     parser.add_argument("--output", type=Path, help="a JSON file to write")
     return parser
-
-
-def _run(function, *args):
-    process = SPAWN.Process(target=function, args=args)
-    process.start()
-    process.join()
-    return process.exitcode
-
-
-def _part(folder, args, first):
-    """Reads one part of the files. Returns the counts and the problems."""
-    queue, number = SPAWN.SimpleQueue(), SPAWN.Value("q", first)
-    last = min(first + PART, args.files)
-    process = SPAWN.Process(
-        target=read_files,
-        args=(folder, args.seed, args.readers, number, last, queue),
-    )
-    process.start()
-    counts, problems = collections.Counter(), []
-    seen, since = first, time.time()
-    while process.is_alive() or not queue.empty():
-        while not queue.empty():
-            what, value = queue.get()
-            if what == "counts":
-                counts.update(value)
-            else:
-                problems.append(value)
-                counts[value[1], "problem"] += 1
-        if number.value != seen:
-            seen, since = number.value, time.time()
-        elif time.time() - since > 10 * SECONDS:
-            process.kill()
-        process.join(1)
-    if number.value < last:
-        why = f"the process ended with {process.exitcode}"
-        problems.append([number.value, "", why])
-    return counts, problems
 
 
 if __name__ == "__main__":

@@ -58,24 +58,16 @@ def _size(rng):
 
 
 KINDS = (
-    flip_bits,
-    change_bytes,
-    change_numbers,
-    truncate,
-    remove,
-    repeat,
-    fill,
-    splice,
+    *(flip_bits, change_bytes, change_numbers, truncate),
+    *(remove, repeat, fill, splice),
 )
 
 
 def damaged(rng, content: bytes, others) -> bytes:
     """Returns the content with one to three kinds of damage.
 
-    Args:
-        rng: A `random.Random`.
-        content: The bytes of a file.
-        others: The bytes of other files, to splice with.
+    `rng` is a `random.Random`. `others` are the bytes of other files, to splice
+    with.
     """
     content = bytearray(content)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
@@ -102,11 +94,10 @@ def damaged_archive(rng, content: bytes, others) -> bytes:
     """Damages a file inside a `.keras` archive, whose checksums stay right."""
     source, target = zipfile.ZipFile(io.BytesIO(content)), io.BytesIO()
     names = source.namelist()
+    files = {name: source.read(name) for name in names}
     chosen = rng.choice([name for name in names if name.endswith(".json")])
+    files[chosen] = damaged(rng, files[chosen], [files[chosen]])
     with zipfile.ZipFile(target, "w") as archive:
-        for name in names:
-            data = source.read(name)
-            if name == chosen:
-                data = damaged(rng, data, [data])
+        for name, data in files.items():
             archive.writestr(name, data)
     return target.getvalue()

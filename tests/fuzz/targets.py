@@ -9,6 +9,10 @@ import tracemalloc
 import warnings
 from pathlib import Path
 
+import keras
+import numpy as np
+
+import keras_lab
 import tflite_export
 from tests.fuzz.damage import damaged, damaged_archive, damaged_container
 from tests.tflite_export.containers import LIMIT
@@ -18,23 +22,16 @@ SECONDS = 20  # A reader that takes longer hangs.
 MEMORY_EVERY = 10  # Measuring the memory makes a reader several times slower.
 TIMES, SPARE = 4, 1 << 22  # Memory: four times the file, and 4 MiB.
 FORMATS = ("float", "packed_float", "packed", "fast")
-PATTERNS = {
-    "tflite": "*.tflite",
-    "float": "*-float.tflite",
-    "tflz": "*.tflz",
-    "keras": "*.keras",
-}
 
 
 def load_keras(content):
-    import keras_lab
-
     with tempfile.NamedTemporaryFile(suffix=".keras") as file:
         file.write(content)
         file.flush()
         keras_lab.files.load_model(file.name)
 
 
+# Each with the errors that it documents.
 READERS = {
     "read_packed": (tflite_export.read_packed, InvalidModelError),
     "inspect": (
@@ -48,22 +45,19 @@ READERS = {
     ),
     "load_model": (load_keras, ValueError),
 }
-# How often each reader gets a file. Keras takes 30 ms to load a model.
-SHARES = {
-    "read_packed": 24,
-    "inspect": 24,
-    "pack": 20,
-    "expand": 30,
-    "load_model": 2,
+# The files that each reader gets, how they are damaged, and how often. Keras
+# takes 30 ms to load a model.
+KINDS = {
+    "read_packed": ("*.tflite", [damaged], 24),
+    "inspect": ("*.tflite", [damaged], 24),
+    "pack": ("*-float.tflite", [damaged], 20),
+    "expand": ("*.tflz", [damaged, damaged_container], 30),
+    "load_model": ("*.keras", [damaged, damaged_archive], 2),
 }
 
 
 def write_corpus(folder: Path) -> None:
     """Writes the undamaged files into a folder."""
-    import keras
-    import numpy as np
-
-    import keras_lab
     from tests.tflite_export.support import exported
     from tests.tflite_export.test_rewrite import foreign, random_signs, sparse
 
@@ -92,35 +86,23 @@ def write_corpus(folder: Path) -> None:
 class Fuzzer:
     """Damages files of a corpus and gives them to their readers.
 
-    The file with a given number is the same in every run with the same seed.
-
-    Args:
-        corpus: The folder that `write_corpus` filled.
-        seed: An integer.
-        readers: The names of the readers.
+    `corpus` is the folder that `write_corpus` filled. The file with a given
+    number is the same in every run with the same seed and readers.
     """
 
     def __init__(self, corpus, seed, readers=tuple(READERS)):
-        self.seed = seed
-        self.readers = readers
-        self.shares = [SHARES[name] for name in readers]
+        self.seed, self.readers = seed, readers
         self.files = {
-            kind: [path.read_bytes() for path in sorted(corpus.glob(pattern))]
-            for kind, pattern in PATTERNS.items()
+            name: [p.read_bytes() for p in sorted(corpus.glob(KINDS[name][0]))]
+            for name in readers
         }
 
     def file(self, number):
         """Returns the name of a reader and a damaged file for it."""
         rng = random.Random(f"{self.seed} {number}")
-        (reader,) = rng.choices(self.readers, self.shares)
-        damage, suffix = damaged, "tflite"
-        if reader == "expand":
-            damage, suffix = rng.choice((damaged, damaged_container)), "tflz"
-        elif reader == "load_model":
-            damage, suffix = rng.choice((damaged, damaged_archive)), "keras"
-        files = self.files[suffix]
-        if reader == "pack":
-            files = self.files["float"]
+        shares = [KINDS[name][2] for name in self.readers]
+        (reader,) = rng.choices(self.readers, shares)
+        damage, files = rng.choice(KINDS[reader][1]), self.files[reader]
         # Large files are slow to read, and rarely tell anything new.
         (content,) = rng.choices(files, [1 / len(f) for f in files])
         return reader, damage(rng, content, files)
@@ -129,7 +111,7 @@ class Fuzzer:
         """Reads a damaged file. Returns the reader's name and what happened.
 
         That is "read", "refused", or a problem: the exception that is not
-        documented, "hangs", or the memory it took.
+        documented, that it hangs, or the memory it took.
         """
         reader, content = self.file(number)
         function, errors = READERS[reader]
@@ -172,18 +154,17 @@ def _limits(content, with_memory):
                 raise TooMuch(f"took {peak} bytes for {len(content)}")
 
 
-def read_files(folder, seed, readers, number, last, queue):
-    """Reads the files from a number on, and puts the outcomes in a queue."""
-    import keras_lab.layers  # noqa: F401 - Or the first reader waits for it.
+def read_files(folder, seed, readers, first, last):
+    """Reads the files from a number to another.
 
+    Returns how many of each reader had each outcome, and the problems.
+    """
     fuzzer = Fuzzer(Path(folder), seed, readers)
-    counts = collections.Counter()
-    for n in range(number.value, last):
-        number.value = n
-        reader, outcome = fuzzer.try_file(n, n % MEMORY_EVERY == 0)
-        if outcome in ("read", "refused"):
-            counts[reader, outcome] += 1
-        else:
-            queue.put(("problem", [n, reader, outcome]))
-    queue.put(("counts", dict(counts)))
-    number.value = last
+    counts, problems = collections.Counter(), []
+    for number in range(first, last):
+        reader, outcome = fuzzer.try_file(number, number % MEMORY_EVERY == 0)
+        if outcome not in ("read", "refused"):
+            problems.append([number, reader, outcome])
+            outcome = "problem"
+        counts[reader, outcome] += 1
+    return counts, problems
