@@ -51,15 +51,13 @@ def run(network, keep_memory, jit_compile, rounds, steps_per_round, width):
     if network == "large":
         layers = networks.square(WEIGHTS, width)
         steps = max(1, steps // 10)
+    methods = {
+        "keras": ({}, keras.optimizers.Adam),
+        "lab": ({"Dense": keras_lab.BinaryDense}, keras_lab.LABAdam),
+    }
     runs = {
-        "keras": stepper(layers, {}, keras.optimizers.Adam, jit_compile, steps),
-        "lab": stepper(
-            layers,
-            {"Dense": keras_lab.BinaryDense},
-            keras_lab.LABAdam,
-            jit_compile,
-            steps,
-        ),
+        method: stepper(layers, *parts, jit_compile, steps)
+        for method, parts in methods.items()
     }
     spent = harness.interleave(runs, rounds, clock=both_clocks)
     row = {"steps": steps}

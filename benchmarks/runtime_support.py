@@ -5,8 +5,9 @@ exports the networks with the outputs of Keras beside the files, and
 `runtimes/interpreter.py` or `runtimes/browser.py` runs and compares them.
 """
 
+import functools
+import hashlib
 import re
-from pathlib import Path
 
 from benchmarks import harness
 from benchmarks.runtimes import environments, networks
@@ -25,12 +26,11 @@ def cells(_):
 
 def measure(cell, _, content):
     """Returns a row for each file in a runtime."""
-    folder = write_files()
-    digest = networks.digest(folder.glob("*.tflite"))
+    folder, digest = write_files()
     if content.setdefault("files", digest) != digest:
         raise harness.ResultError(
-            "The results are of files that are exported differently "
-            "now. Run it with --again."
+            "The results are of files that are exported differently now. Run "
+            "it with --again."
         )
     (runtime,) = (r for r in environments.RUNTIMES if r.name == cell["runtime"])
     try:
@@ -39,17 +39,18 @@ def measure(cell, _, content):
         raise Cannot(error.words, without_folders(error.detail)) from error
 
 
-def write_files() -> Path:
-    """Returns the folder of the exported files, which is made if needed."""
-    folder = environments.folder() / f"files-{networks.sources()}"
-    if not (folder / "complete").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with Worker("benchmarks.runtimes.networks") as worker:
-            for name in networks.NETWORKS:
-                print(f"exporting {name}", flush=True)
-                worker.call("write", folder=str(folder), name=name)
-        (folder / "complete").touch()
-    return folder
+@functools.cache
+def write_files():
+    """Returns the folder of the exported files and a digest of them."""
+    folder, digest = environments.folder() / "files", hashlib.sha256()
+    folder.mkdir(parents=True, exist_ok=True)
+    with Worker("benchmarks.runtimes.networks") as worker:
+        for name in networks.NETWORKS:
+            print(f"exporting {name}", flush=True)
+            worker.call("write", folder=str(folder), name=name)
+    for path in sorted(folder.glob("*.tflite")):
+        digest.update(path.read_bytes())
+    return folder, digest.hexdigest()[:12]
 
 
 def run_files(runtime, folder, versions):

@@ -1,6 +1,7 @@
 """The tables, as Markdown, from the contents of the JSON files alone."""
 
 import statistics
+from functools import partial
 
 from benchmarks import harness
 
@@ -272,22 +273,17 @@ def machine(content):
 
 # The tables by name, each with the part that it is made of.
 BLOCKS = {
-    name: (name, function)
-    for name, function in (
-        ("peers_train_step", peers_train_step),
-        ("peers_accuracy", peers_accuracy),
-        ("train_step_tensorflow", backend_step),
-        ("train_step_jax", backend_step),
-        ("train_step_torch", backend_step),
-        ("recurrent_step", recurrent_step),
-        ("containers", containers),
-        ("resnet8", resnet8),
-        ("deep_int8", deep_int8),
-        ("open_batch", open_batch),
-        ("low_bits", low_bits),
+    function.__name__: (function.__name__, function)
+    for function in (
+        *(peers_train_step, peers_accuracy, recurrent_step, containers),
+        *(resnet8, deep_int8, open_batch, low_bits),
     )
 }
 BLOCKS |= {
-    f"peers_files_{n}": ("peers_files", lambda c, n=n: peers_files(c, n))
-    for n in NETWORKS
+    f"train_step_{name}": (f"train_step_{name}", backend_step)
+    for name in ("tensorflow", "jax", "torch")
+}
+BLOCKS |= {
+    f"peers_files_{name}": ("peers_files", partial(peers_files, network=name))
+    for name in NETWORKS
 }

@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 from benchmarks.worker import Cannot, Worker
@@ -57,15 +56,22 @@ def create(place: Path, requirements) -> Path:
     if python.exists() and done.exists() and done.read_text() == wanted:
         return python
     print(f"installing {' '.join(requirements)}", flush=True)
+    execute("venv fails", [sys.executable, "-m", "venv", place])
     command = [python, "-m", "pip", "install", "--quiet", *requirements]
-    try:
-        venv.create(place, with_pip=True)
-        subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        detail = getattr(error, "stderr", None) or str(error)
-        raise Cannot("pip install fails", detail[-2000:]) from error
+    execute("pip install fails", command)
     done.write_text(wanted)
     return python
+
+
+def execute(words: str, command, **options) -> None:
+    """Runs a command. Raises `Cannot` with these words if it fails."""
+    try:
+        subprocess.run(
+            command, capture_output=True, text=True, check=True, **options
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        detail = getattr(error, "stderr", None) or str(error)
+        raise Cannot(words, detail[-400:]) from error
 
 
 def start(name: str, versions: dict) -> Worker:

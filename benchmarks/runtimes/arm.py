@@ -7,11 +7,11 @@ one that agrees with the CPU that qemu emulates.
 
 import os
 import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+from benchmarks.peers.environments import execute
 from benchmarks.worker import Cannot
 
 PYTHON = "python3.11"
@@ -52,8 +52,8 @@ def install(site: Path, requirements, cpu: str) -> Path:
     if qemu is None:
         raise Cannot("qemu not installed", "apt install qemu-user")
     root = site.with_name("arm64")
-    _complete(root, _unpack_debian, root)
-    _complete(site, _unpack_wheels, site, requirements)
+    _complete(root, _unpack_debian)
+    _complete(site, _unpack_wheels, requirements)
 
     part, features = CPUS[cpu]
     (root / "proc").mkdir(exist_ok=True)
@@ -75,17 +75,14 @@ def install(site: Path, requirements, cpu: str) -> Path:
 def _complete(folder, make, *arguments):
     """Makes a folder, unless it was made completely before."""
     done = folder / "complete"
-    if done.exists():
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    make(*arguments)
-    done.touch()
+    if not done.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        make(folder, *arguments)
+        done.touch()
 
 
 def _unpack_debian(root):
-    if shutil.which("apt-get") is None:
-        raise Cannot("Debian's apt missing", "The packages come from Debian.")
     print("installing Debian's Python for arm64", flush=True)
     work = root / "download"
     for name in ("lists/partial", "cache/archives/partial"):
@@ -100,10 +97,10 @@ def _unpack_debian(root):
     }
     apt = ["apt-get", "-q"]
     apt += [f"-o{name}={value}" for name, value in options.items()]
-    _run("apt-get fails", [*apt, "update"])
-    _run("apt-get fails", [*apt, "download", *PACKAGES], cwd=work)
+    execute("apt-get fails", [*apt, "update"])
+    execute("apt-get fails", [*apt, "download", *PACKAGES], cwd=work)
     for package in work.glob("*.deb"):
-        _run("dpkg fails", ["dpkg", "-x", package, root])
+        execute("dpkg fails", ["dpkg", "-x", package, root])
     shutil.rmtree(work)
 
 
@@ -115,14 +112,8 @@ def _unpack_wheels(site, requirements):
     command += ["--python-version", PYTHON.removeprefix("python")]
     for platform in PLATFORMS:
         command += ["--platform", f"{platform}_aarch64"]
-    _run("pip download fails", [*command, *requirements, *DEPENDENCIES])
+    execute("pip download fails", [*command, *requirements, *DEPENDENCIES])
     for path in wheels.glob("*.whl"):
         with zipfile.ZipFile(path) as wheel:
             wheel.extractall(site)
     shutil.rmtree(wheels)
-
-
-def _run(words, command, **options):
-    result = subprocess.run(command, capture_output=True, text=True, **options)
-    if result.returncode:
-        raise Cannot(words, "\n".join(result.stderr.splitlines()[-5:]))

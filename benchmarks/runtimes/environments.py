@@ -6,26 +6,18 @@ The environments are in the folder `KERAS_LAB_RUNTIMES`, by default
 
 import dataclasses
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
-from benchmarks.peers.environments import create
+from benchmarks.peers.environments import create, execute
 from benchmarks.runtimes import arm
 from benchmarks.runtimes.networks import FIXED, FORMATS, NETWORKS
-from benchmarks.worker import Cannot, Worker
+from benchmarks.worker import Worker
 
 FOLDER = "~/.cache/keras_lab/runtimes"
 BROWSER = "@litertjs/core"
 # The last release of each minor version.
-LITERT = (
-    *("2.3.0", "2.2.0", "2.1.6", "2.0.3"),
-    *("1.4.0", "1.3.0", "1.2.0", "1.1.2"),
-)
-TENSORFLOW = (
-    *("2.21.0", "2.20.0", "2.19.1", "2.18.1", "2.17.1", "2.16.2"),
-    *("2.15.1", "2.13.1", "2.12.1"),
-)
+LITERT = "2.3.0 2.2.0 2.1.6 2.0.3 1.4.0 1.3.0 1.2.0 1.1.2"
+TENSORFLOW = "2.21.0 2.20.0 2.19.1 2.18.1 2.17.1 2.16.2 2.15.1 2.13.1 2.12.1"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,12 +63,12 @@ class Runtime:
 
 OLD_NUMPY = ("numpy<2",)
 RUNTIMES = (
-    *(Runtime("ai-edge-litert", version) for version in LITERT),
+    *(Runtime("ai-edge-litert", version) for version in LITERT.split()),
     Runtime("ai-edge-litert", "1.0.1", more=OLD_NUMPY),
-    *(Runtime("tensorflow-cpu", version) for version in TENSORFLOW),
+    *(Runtime("tensorflow-cpu", version) for version in TENSORFLOW.split()),
     Runtime("tflite-runtime", "2.14.0", more=OLD_NUMPY),
     *(
-        Runtime("ai-edge-litert", LITERT[0], cpu, more=("numpy<2.3",))
+        Runtime("ai-edge-litert", "2.3.0", cpu, more=("numpy<2.3",))
         for cpu in arm.CPUS
     ),
     Runtime("tflite-runtime", "2.14.0", "cortex-a53", more=OLD_NUMPY),
@@ -114,15 +106,9 @@ def start(runtime: Runtime, versions: dict) -> Worker:
 
 def _install_npm(place, runtime):
     packages = place / "node_modules" / "@litertjs"
-    if packages.is_dir():
-        return packages
-    npm = shutil.which("npm")
-    if npm is None:
-        raise Cannot("npm not installed", "apt install npm")
-    wanted = f"{runtime.package}@{runtime.version}"
-    print(f"installing {wanted}", flush=True)
-    command = [npm, "install", "--no-audit", "--no-fund", "--prefix", place]
-    result = subprocess.run([*command, wanted], capture_output=True, text=True)
-    if result.returncode:
-        raise Cannot("npm install fails", result.stderr[-2000:])
+    if not packages.is_dir():
+        wanted = f"{runtime.package}@{runtime.version}"
+        print(f"installing {wanted}", flush=True)
+        options = ["--no-audit", "--no-fund", "--prefix", place]
+        execute("npm install fails", ["npm", "install", *options, wanted])
     return packages

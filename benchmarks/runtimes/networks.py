@@ -5,11 +5,9 @@
 <folder>/conv.packed.1.tflite        the same with batch_size=1
 """
 
-import hashlib
 from pathlib import Path
 
 from benchmarks.networks import SEED
-from benchmarks.worker import ROOT
 
 # The arguments of `export_tflite`, by the name of a column.
 FORMATS = {
@@ -25,7 +23,6 @@ NETWORKS = (
 )
 # A recurrent network always has a fixed batch size.
 FIXED = ("lstm",)
-BATCHES = ("open", "1")
 SAMPLES = 3
 
 
@@ -35,23 +32,8 @@ def model_path(folder, network, format, batch) -> Path:
     return Path(folder) / f"{network}.{name}.{batch}.tflite"
 
 
-def digest(paths) -> str:
-    """Returns a digest of the contents of files."""
-    found = hashlib.sha256()
-    for path in sorted(paths):
-        found.update(path.read_bytes())
-    return found.hexdigest()[:12]
-
-
-def sources() -> str:
-    """Returns a digest of the code that makes the files."""
-    packages = (ROOT / "keras_lab", ROOT / "tflite_export")
-    code = [path for folder in packages for path in folder.rglob("*.py")]
-    return digest([Path(__file__), *code])
-
-
 def write(folder, name) -> None:
-    """Writes the files of a network that are not there."""
+    """Writes the files of a network."""
     import keras
     import numpy as np
 
@@ -67,14 +49,12 @@ def write(folder, name) -> None:
             layer.set_weights([rng.uniform(*r, shape) for r in ranges])
     x = rng.normal(size=(SAMPLES, *model.input_shape[1:])).astype("float32")
     np.savez(Path(folder) / f"{name}.npz", x=x, y=model.predict(x, verbose=0))
+    sizes = {"1": 1} if name in FIXED else {"open": None, "1": 1}
     for format, options in FORMATS.items():
-        for batch in BATCHES:
+        for batch, size in sizes.items():
             path = model_path(folder, name, format, batch)
-            if not path.exists():
-                size = 1 if batch == "1" else None
-                export_tflite(
-                    model, path, **options, batch_size=size, validation_data=x
-                )
+            options = {**options, "batch_size": size, "validation_data": x}
+            export_tflite(model, path, **options)
 
 
 def build(name):
@@ -84,47 +64,37 @@ def build(name):
     import keras_lab as lab
 
     norm, relu = keras.layers.BatchNormalization, keras.layers.ReLU
-    image, same = keras.Input((12, 12, 16)), {"padding": "same"}
+    conv, dense = lab.BinaryConv2D, lab.BinaryDense
+    transpose = lab.BinaryConv2DTranspose
+    vector, image = keras.Input((64,)), keras.Input((12, 12, 16))
+    same = {"padding": "same", "use_bias": False}
     sign = {"input_quantizer": "sign", "use_bias": False}
     layers = {
-        "dense": [
-            keras.Input((64,)),
-            lab.BinaryDense(96, activation="relu"),
-            lab.BinaryDense(10),
-        ],
+        "dense": [vector, dense(96, activation="relu"), dense(10)],
         # Nothing but convolutions: some old runtimes know only these.
         "conv": [
-            image,
-            lab.BinaryConv2D(32, 3, **same, activation="relu"),
-            lab.BinaryConv2D(10, 3),
+            *(image, conv(32, 3, padding="same", activation="relu")),
+            conv(10, 3),
         ],
         "conv_bn": [
-            image,
-            lab.BinaryConv2D(32, 3, **same, use_bias=False),
-            *(keras.layers.MaxPooling2D(), norm(), relu()),
-            lab.BinaryConv2D(32, 3, **same, use_bias=False),
-            *(norm(), relu(), keras.layers.Flatten()),
-            *(lab.BinaryDense(10, use_bias=False), norm()),
+            *(image, conv(32, 3, **same), keras.layers.MaxPooling2D()),
+            *(norm(), relu(), conv(32, 3, **same), norm(), relu()),
+            *(keras.layers.Flatten(), dense(10, use_bias=False), norm()),
         ],
         "depthwise": [
-            image,
-            *(lab.BinaryDepthwiseConv2D(3), norm(), relu()),
+            *(image, lab.BinaryDepthwiseConv2D(3), norm(), relu()),
             lab.BinarySeparableConv2D(10, 3),
         ],
         "transpose": [
-            image,
-            lab.BinaryConv2DTranspose(24, 3, strides=2, activation="relu"),
-            lab.BinaryConv2D(10, 3, strides=2),
+            *(image, transpose(24, 3, strides=2, activation="relu")),
+            conv(10, 3, strides=2),
         ],
         "sign": [
-            keras.Input((64,)),
-            *(lab.BinaryDense(96, use_bias=False), norm()),
-            *(lab.BinaryDense(96, **sign), norm()),
-            *(lab.BinaryDense(10, **sign), norm()),
+            *(vector, dense(96, use_bias=False), norm()),
+            *(dense(96, **sign), norm(), dense(10, **sign), norm()),
         ],
         "lstm": [
-            keras.Input((12, 24)),
-            lab.BinaryLSTM(32, return_sequences=True),
+            *(keras.Input((12, 24)), lab.BinaryLSTM(32, return_sequences=True)),
             keras.layers.Dense(10),
         ],
     }

@@ -51,14 +51,13 @@ def test_a_module_that_cannot_be_imported_is_a_cannot():
 
 
 def test_a_peer_that_cannot_be_installed_has_a_reason(monkeypatch, tmp_path):
-    def pip(command, **_):
-        error = subprocess.CalledProcessError(1, command)
-        error.stderr = "no larq==0.14.0"
-        raise error
+    def run(command, **_):
+        if "pip" in command:
+            message = "no larq==0.14.0"
+            raise subprocess.CalledProcessError(1, command, stderr=message)
 
     monkeypatch.setenv("KERAS_LAB_PEERS", str(tmp_path))
-    monkeypatch.setattr(environments.venv, "create", lambda *_, **__: None)
-    monkeypatch.setattr(environments.subprocess, "run", pip)
+    monkeypatch.setattr(environments.subprocess, "run", run)
     with pytest.raises(Cannot, match="pip install fails") as caught:
         environments.start("larq", {})
     assert caught.value.detail == "no larq==0.14.0"
