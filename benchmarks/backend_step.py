@@ -76,10 +76,7 @@ def both_clocks():
 
 
 def stepper(layers, binary, optimizer, jit_compile, steps):
-    """Returns a function that trains a new model for some steps.
-
-    Unlike that of the peers it does without `tf.data`.
-    """
+    """Returns a function that trains a new model for some steps."""
     import keras
 
     from benchmarks.peers import shared

@@ -19,15 +19,10 @@ def litert():
     """The stock runtime, with XNNPACK."""
     from ai_edge_litert.interpreter import Interpreter
 
-    from tflite_export.expanders import tflz
-
-    expand = {".gz": gzip.decompress, ".tflz": tflz.expand}
-
     def load(path, threads):
-        source, suffix = {"model_path": path}, Path(path).suffix
-        if suffix in expand:
-            content = expand[suffix](Path(path).read_bytes())
-            source = {"model_content": content}
+        source = {"model_path": path}
+        if path.endswith(".gz"):
+            source = {"model_content": gzip.decompress(Path(path).read_bytes())}
         interpreter = Interpreter(**source, num_threads=threads)
         interpreter.allocate_tensors()
         (given,) = interpreter.get_input_details()
@@ -92,8 +87,8 @@ def _example(shape, dtype, seed):
 def alone(peer, path):
     """Returns load time and memory of one model, and its output.
 
-    The output is the difference of two examples' outputs, so that biases do not
-    hide what the weights do. Raises `Cannot` if it is not finite.
+    The output is that of one example less that of another: so it shows what the
+    weights do, not only the biases.
     """
     load = RUNTIMES[peer]()
     before = memory()
@@ -116,10 +111,7 @@ def alone(peer, path):
 
 
 def turns(peer, paths, threads, seconds):
-    """Returns the seconds per inference of several models that take turns.
-
-    The best turn of each counts: other programs can only slow it down.
-    """
+    """Returns the seconds per inference of several models that take turns."""
     load = RUNTIMES[peer]()
     models = []
     for path in paths:
@@ -136,4 +128,5 @@ def turns(peer, paths, threads, seconds):
                 invoke()
                 count += 1
             results.append((time.perf_counter() - start) / count)
+    # Other programs can only slow a turn down, so the best ones count.
     return [min(results) for results in times]

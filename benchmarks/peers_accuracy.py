@@ -57,10 +57,7 @@ def cells(options):
 
 
 def measure(cell, options, content):
-    """Returns the rows of one training run.
-
-    With the float network come rows of what is made of it without training.
-    """
+    """Returns the rows of a method, and of what is made of floats."""
     method, seed, began = cell["method"], cell["seed"], time.monotonic()
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -1,10 +1,11 @@
 """Size, load time, memory and latency of the files that users would ship.
 
 Four networks of the paper: MNIST, CIFAR-10, SVHN with K = 64, and the LSTM of
-512 cells over 100 steps. Ours in four formats and as containers of `fast`; the
-float network in the formats of TensorFlow's converter and of ai-edge-quantizer;
-tfmot's network with two values per kernel, compressed with gzip; and larq's for
-its own runtime. Kernels are new, biases and batch norms random.
+512 cells over 100 steps. Ours in four formats; the float network in the formats
+of TensorFlow's converter and of ai-edge-quantizer; tfmot's network with two
+values per kernel, compressed with gzip; and larq's for its own runtime. Kernels
+are new, biases and batch norms random. `containers.py` has the size of our
+containers, which expand to the file of `fast`.
 
 In each of several processes the formats take turns, at batch size 1, with one
 and with two threads. Load time and memory come from processes that hold one
@@ -32,7 +33,6 @@ SOURCE = "tflite_float32"
 # The formats that each peer writes.
 FORMATS = {
     "keras_lab": (
-        *("container", "container_int8"),
         *("packed", "packed_float", "fast", "float"),
         *(SOURCE, "tflite_float16", "tflite_int8"),
     ),
@@ -40,7 +40,6 @@ FORMATS = {
     "tfmot": ("clusters", "clusters_int8"),
     "compute_engine": ("compute_engine",),
 }
-SUFFIXES = {"container": ".tflz", "clusters": ".tflite.gz"}
 # These are made from `SOURCE`, so their outputs must be similar to its outputs.
 QUANTIZED = ("tflite_float16", "tflite_int8", "int4", "int2")
 # Two bits lose a lot. Less than this is an error of the runtime.
@@ -74,7 +73,7 @@ def write_files(rows, network, folder, versions):
         with contextlib.ExitStack() as stack:
             worker = None
             for format in formats:
-                suffix = SUFFIXES.get(format.split("_")[0], ".tflite")
+                suffix = ".tflite.gz" if peer == "tfmot" else ".tflite"
                 task = {"format": format, "path": f"{folder}/{format}{suffix}"}
                 try:
                     worker = worker or stack.enter_context(

@@ -34,10 +34,7 @@ def cells(_):
 
 
 def measure(cell, options, content):
-    """Returns a row for each method, failed ones included.
-
-    Each library runs in its own process, and all methods take turns.
-    """
+    """Returns a row for each method. All of them take turns."""
     task = {
         "network": networks.describe(NETWORKS[cell["network"]], options.width),
         "jit_compile": cell["jit_compile"],

@@ -52,8 +52,7 @@ def insert(text: str, results: dict) -> str:
 def write(folder: Path) -> list[Path]:
     """Writes the tables of a folder of results, and returns the files.
 
-    A folder without a page gets one with the tables alone. The published
-    results are also in other documents.
+    A folder without a page gets one. Published results are in all documents.
     """
     results, page = load(folder), folder / "README.md"
     if not page.exists():

@@ -22,8 +22,6 @@ METHODS = {
 }
 BITS = {"keras": 32, "int8": 8}
 FORMATS = {
-    "container": "**container** (`.tflz`)",
-    "container_int8": '**container**, `other_weights="int8"`',
     "packed": "**packed**",
     "packed_float": "**packed_float**",
     "fast": "**fast**",
@@ -147,8 +145,7 @@ def peers_accuracy(content):
 
 def over_limit(row):
     """The file over one bit per binary weight and four bytes per float."""
-    size = 1 if row["format"] == "container_int8" else 4
-    limit = row["binary_weights"] / 8 + size * row["float_parameters"]
+    limit = row["binary_weights"] / 8 + 4 * row["float_parameters"]
     return f"{row['file_bytes'] / limit:.2f}"
 
 

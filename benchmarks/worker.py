@@ -1,7 +1,5 @@
 """Runs functions in another process, which may be another environment.
 
-    python -m benchmarks.worker benchmarks.backend_step
-
 A worker reads calls of a module's functions from its standard input and writes
 results to its standard output, one JSON object per line:
 
@@ -34,10 +32,7 @@ PACKAGES = (
 
 
 class Cannot(Exception):
-    """Something that a library cannot do.
-
-    The reason in three words is for a table, `detail` is for the JSON file.
-    """
+    """Something that a library cannot do, in three words and in detail."""
 
     def __init__(self, words, detail=""):
         super().__init__(words)
@@ -69,10 +64,7 @@ class Worker:
         )
 
     def call(self, function, **arguments):
-        """Returns the result of a function of the module.
-
-        Raises `Cannot` if the function raises or the process ends.
-        """
+        """Returns the result of a function of the module. Raises `Cannot`."""
         request = json.dumps({"call": function, "arguments": arguments})
         # If the process has ended, the answer is empty.
         with contextlib.suppress(BrokenPipeError):

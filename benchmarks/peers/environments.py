@@ -36,10 +36,7 @@ VARIABLES = {
 
 
 def install(name: str) -> Path:
-    """Returns the Python of a peer's environment, which is made if needed.
-
-    Raises `Cannot` if that fails.
-    """
+    """Returns the Python of a peer's environment, which is made if needed."""
     if not PEERS[name]:
         return Path(sys.executable)
     folder = Path(os.environ.get("KERAS_LAB_PEERS", FOLDER)).expanduser()
@@ -47,10 +44,7 @@ def install(name: str) -> Path:
 
 
 def create(place: Path, requirements) -> Path:
-    """Returns the Python of an environment, which is made if needed.
-
-    Raises `Cannot` if the requirements cannot be installed.
-    """
+    """Returns the Python of an environment, which is made if needed."""
     python, done = place / "bin" / "python", place / "installed.json"
     wanted = json.dumps(requirements)
     if python.exists() and done.exists() and done.read_text() == wanted:
@@ -75,11 +69,7 @@ def execute(words: str, command, **options) -> None:
 
 
 def start(name: str, versions: dict) -> Worker:
-    """Returns a worker in a peer's environment.
-
-    Adds to `versions` what is installed there. Raises `Cannot` if there is no
-    environment or the peer cannot be imported.
-    """
+    """Returns a peer's worker. Adds what is installed there to `versions`."""
     worker = Worker(f"benchmarks.peers.{name}", install(name), VARIABLES)
     versions[name] = worker.call("versions")
     return worker

@@ -47,10 +47,7 @@ prepare, step = shared.steps(make)
 
 
 def train(method, network, data, seed, rates, batch):
-    """Returns the epochs of a method, as a list by the name of the method.
-
-    With the float network comes what can be made of it without training.
-    """
+    """Returns the epochs of a method, and of what is made of floats."""
     data = shared.load(data)
     model, optimizer = make(network, method, seed)
     model.compile(optimizer, "squared_hinge")
@@ -96,10 +93,7 @@ def paper_network(network, width):
 
 
 def count(network, width):
-    """Counts binary weights, and the float parameters an inference needs.
-
-    Of a batch norm these are two numbers per channel, a scale and an offset.
-    """
+    """Counts binary weights, and the float parameters an inference needs."""
     model = paper_network(network, width)
     binary = keras_lab.binary_weights(model).values()
     latent = {id(weight.latent) for weight in binary}
@@ -108,17 +102,14 @@ def count(network, width):
         "float_parameters": sum(
             int(np.prod(w.shape))
             for w in model.weights
+            # Of a batch norm a scale and an offset.
             if id(w) not in latent and not w.name.startswith("moving_")
         ),
     }
 
 
 def export(format, path, network, width):
-    """Writes a network of the paper in one of our formats.
-
-    If the format's name starts with "tflite_", the file is what TensorFlow's
-    converter makes of the float network. A container has a "fast" file in it.
-    """
+    """Writes a network of the paper, in our format or in TensorFlow's own."""
     if format.startswith("tflite_"):
         model, _ = make(networks.describe(network, width), "keras")
         weights = format.removeprefix("tflite_")
@@ -126,13 +117,8 @@ def export(format, path, network, width):
         Path(path).write_bytes(content)
         return {}
     model = shared.as_if_trained(paper_network(network, width))
-    options = {"format": format}
-    if format.startswith("container"):
-        options = {"format": "fast"}
-        if format == "container_int8":
-            options["other_weights"] = "int8"
     start = time.perf_counter()
-    report = tflite_export.export_tflite(model, path, **options)
+    report = tflite_export.export_tflite(model, path, format)
     seconds = time.perf_counter() - start
     return {"export_seconds": seconds, "max_error": report.agreement.max_error}
 

@@ -14,10 +14,7 @@ ONES, ZEROS = ("gamma", "moving_variance"), ("beta", "moving_mean", "bias")
 
 
 def stepper(model, optimizer, jit_compile: bool, count: int):
-    """Returns a function that takes `count` training steps on random numbers.
-
-    The model is one of Keras 3 or `tf_keras` with ten outputs.
-    """
+    """Returns a function that takes training steps on random numbers."""
     import tensorflow as tf
 
     model.compile(optimizer, "squared_hinge", jit_compile=jit_compile)
@@ -46,8 +43,7 @@ def random_data(model, count):
 def steps(make):
     """Returns the functions `prepare` and `step` of a worker.
 
-    `make` is a function of a list of layers and the name of a method. It
-    returns a model and an optimizer.
+    `make` makes a model and an optimizer of a list of layers and a method.
     """
     runs = {}
 

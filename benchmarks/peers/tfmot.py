@@ -117,10 +117,7 @@ def export(format, path, network, width):
 
 
 def export_resnet8(source, values, weights, path):
-    """Clusters all convolutions but the first; returns the bytes of the file.
-
-    A kernel gets as many values as `values` says.
-    """
+    """Clusters all convolutions but the first; returns the file's bytes."""
     model = tf_keras.models.load_model(source, compile=False)
     layers = layers_of(model, tf_keras.layers.Conv2D)[1:]
     return write_compressed(cluster(model, layers, values), weights, path)

@@ -46,7 +46,6 @@ def install(site: Path, requirements, cpu: str) -> Path:
     """Returns a command that is Python on an emulated CPU.
 
     `site` is the folder of the wheels; Debian's packages are in one beside it.
-    Raises `Cannot` if something is missing.
     """
     qemu = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
     if qemu is None:

@@ -1,6 +1,7 @@
 """Runs files with LiteRT.js in Chromium, without a network."""
 
 import base64
+import functools
 import importlib.metadata
 import json
 import mimetypes
@@ -21,7 +22,7 @@ PAGE = """<!doctype html><body><script type="importmap">{"imports": {
   "@litertjs/wasm-utils": "/wasm-utils/dist/index.js"}}</script>"""
 SCRIPT = """async ([model, samples, shape]) => {
   const { loadLiteRt, loadAndCompile, Tensor } = await import("@litertjs/core");
-  await (window.runtime ??= loadLiteRt("/core/wasm/"));
+  await loadLiteRt("/core/wasm/");
   const bytes = Uint8Array.from(atob(model), (letter) => letter.charCodeAt(0));
   const compiled = await loadAndCompile(bytes, { accelerator: "wasm" });
   const outputs = [];
@@ -32,52 +33,42 @@ SCRIPT = """async ([model, samples, shape]) => {
   }
   return outputs;
 }"""
-_started = {}
 
 
-def versions(package):
-    """Starts Chromium and returns the versions."""
+@functools.cache
+def browser():
     from playwright.sync_api import sync_playwright
 
     path = shutil.which("chromium")
     if path is None:
         raise Cannot("Chromium not installed", "apt install chromium")
-    playwright = sync_playwright().start()
-    _started["browser"] = playwright.chromium.launch(
-        executable_path=path, args=["--no-sandbox", "--disable-gpu"]
-    )
+    options = ["--no-sandbox", "--disable-gpu"]
+    chromium = sync_playwright().start().chromium
+    return chromium.launch(executable_path=path, args=options)
+
+
+def versions(package):
+    """Starts Chromium and returns the versions."""
     installed = json.loads((PACKAGES / "core" / "package.json").read_text())
     return {
         package: installed["version"],
-        "chromium": _started["browser"].version,
+        "chromium": browser().version,
         "playwright": importlib.metadata.version("playwright"),
     }
 
 
 def run(package, path, data, xnnpack):
     """Returns how far the outputs of a file are from those of Keras."""
-    from playwright.sync_api import Error
-
     with np.load(data) as arrays:
         x, expected = arrays["x"], arrays["y"]
     model = base64.b64encode(Path(path).read_bytes()).decode()
     samples = x.reshape(len(x), -1).tolist()
-    try:
-        page = _started.get("page") or open_page()
+    # A new page: what is broken must not change the next file.
+    with browser().new_page() as page:
+        page.route("**/*", answer)
+        page.goto(ADDRESS)
         outputs = page.evaluate(SCRIPT, [model, samples, [1, *x.shape[1:]]])
-    except Error as error:
-        # What is broken must not change the next file.
-        _started.pop("page").close()
-        message = str(error).splitlines()[0]
-        raise Cannot("raises Error here", message) from error
     return difference(np.array(outputs, float), expected)
-
-
-def open_page():
-    page = _started["page"] = _started["browser"].new_page()
-    page.route("**/*", answer)
-    page.goto(ADDRESS)
-    return page
 
 
 def answer(route):

@@ -83,11 +83,7 @@ def folder() -> Path:
 
 
 def start(runtime: Runtime, versions: dict) -> Worker:
-    """Returns a worker in a runtime's environment.
-
-    Adds to `versions` what is installed there. Raises `Cannot` if there is no
-    environment or the runtime does not start.
-    """
+    """Returns a worker with a runtime. Adds what is installed to `versions`."""
     place = folder() / runtime.requirements[0].replace("/", "_")
     module, variables = "interpreter", {}
     if runtime.package == BROWSER:
