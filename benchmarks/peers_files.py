@@ -81,7 +81,7 @@ def write_files(rows, network, folder, versions):
                     )
                     rows[format] |= worker.call("export", **task, **network)
                 except Cannot as error:
-                    refuse(rows[format], error)
+                    rows[format] |= error.to_json()
                 else:
                     paths[format] = task["path"]
     return paths
@@ -100,7 +100,7 @@ def measure_files(rows, paths, options):
                 cosine = check_outputs(outputs[format], outputs[SOURCE])
                 rows[format]["cosine_with_float32"] = cosine
         except Cannot as error:
-            refuse(rows[format], error)
+            rows[format] |= error.to_json()
             continue
         good[peer].append(format)
         size = Path(path).stat().st_size
@@ -134,9 +134,3 @@ def check_outputs(quantized, source):
         detail = f"cosine with the outputs of float32: {cosine:.3f}"
         raise Cannot("outputs are wrong", detail)
     return cosine
-
-
-def refuse(row, error):
-    """Notes why a format is missing."""
-    print(f"  {row['format']}: {error.words}. {error.detail}")
-    row |= error.to_json()

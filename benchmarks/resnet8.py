@@ -2,10 +2,9 @@
 
 The ResNet-8 of MLPerf Tiny, all but the first convolution and the dense layer
 with one bit per weight or with a few values per kernel. Training changes the
-size of a file by a few bytes at most, so the networks are not fine-tuned here;
-`examples/finetune.py` does that. tfmot's files are compressed with gzip.
-
-It reads the pretrained network from the folder `KERAS_LAB_DATA`.
+size of a file by a few bytes at most, so the networks are not fine-tuned here.
+tfmot's files are compressed with gzip. The pretrained network is in the folder
+`KERAS_LAB_DATA`.
 """
 
 import tempfile

@@ -31,8 +31,6 @@ KITS = {
     "binary_connect": binary("binary_connect"),
     "lab2": {**binary("lab"), "inputs": {"input_quantizer": "sign"}},
 }
-# How many images batch norm is measured on again.
-CALIBRATION = 5000
 
 
 def make(network, method, seed=networks.SEED):
@@ -47,7 +45,7 @@ prepare, step = shared.steps(make)
 
 
 def train(method, network, data, seed, rates, batch):
-    """Returns the epochs of a method, and of what is made of floats."""
+    """Returns the epochs of a method; of floats also what they can become."""
     data = shared.load(data)
     model, optimizer = make(network, method, seed)
     model.compile(optimizer, "squared_hinge")
@@ -66,7 +64,7 @@ def after_training(model, data):
         model, "bwn", skip_first=False, skip_last=False
     )
     sign = shared.errors(binary, data)
-    keras_lab.recalibrate_batch_norm(binary, data["train_x"][:CALIBRATION])
+    keras_lab.recalibrate_batch_norm(binary, data["train_x"][:5000])
     return {
         "int8": [{"test_error": int8}],
         "sign": [sign],

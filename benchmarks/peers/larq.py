@@ -27,8 +27,6 @@ KITS = {
     "larq_weights": WEIGHTS,
     "larq": {**WEIGHTS, "inputs": {"input_quantizer": "ste_sign"}},
 }
-# From larq's MNIST tutorial.
-RECIPE = {"learning_rate": 0.001, "batch": 64, "norm": {"scale": False}}
 
 
 def make(network, method):
@@ -51,11 +49,10 @@ def train(method, network, data, seed, rates, batch):
     tf_keras.utils.set_random_seed(seed)
     kit, loss = KITS[method], "squared_hinge"
     if method == "larq":
-        kit = {**kit, "norm": RECIPE["norm"]}
+        kit = {**kit, "norm": {"scale": False}}
         loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         data["targets"] = data["train_y"]
-        rates = [RECIPE["learning_rate"]] * len(rates)
-        batch = RECIPE["batch"]
+        rates, batch = [0.001] * len(rates), 64
     model = networks.build(network, **kit)
     model.compile(tf_keras.optimizers.Adam(rates[0]), loss, jit_compile=True)
     return {method: shared.train(model, data, rates, seed, batch)}

@@ -17,8 +17,6 @@ from benchmarks.worker import Cannot
 clustering = tfmot.clustering.keras
 quantization = tfmot.quantization.keras
 KMEANS = clustering.CentroidInitialization.KMEANS_PLUS_PLUS
-# The share of the epochs that fine-tune clustered weights.
-FINE_TUNING_SHARE = 0.5
 
 
 def layers_of(model, kind):
@@ -88,9 +86,9 @@ prepare, step = shared.steps(make)
 
 
 def train(method, network, data, seed, rates, batch):
-    """Returns the epochs of a method: float first, then fine-tuning."""
+    """Returns the epochs of a method: the second half is fine-tuning."""
     data, model = shared.load(data), build(network, seed)
-    split = len(rates) - max(1, round(len(rates) * FINE_TUNING_SHARE))
+    split = len(rates) // 2
     history = []
     for part, change, first in (
         (rates[:split], METHODS["tf_keras"], 1),
