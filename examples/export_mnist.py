@@ -54,9 +54,8 @@ def main(argv=None):
     network = MNIST.build(SCHEMES["lab"], data.classes, width=arguments.units)
     steps = arguments.epochs * (len(data.train.x) // batch)
     rate = keras.optimizers.schedules.ExponentialDecay(MNIST.rate, steps, 0.01)
-    network.compile(
-        keras_lab.LABAdam(rate), MNIST.task.loss, MNIST.task.metrics
-    )
+    metrics = MNIST.task.metrics
+    network.compile(keras_lab.LABAdam(rate), MNIST.task.loss, metrics=metrics)
     x, labels = data.train
     y = MNIST.task.targets(labels)
     network.fit(x, y, batch, epochs=arguments.epochs, verbose=2)

@@ -3,10 +3,8 @@
 import itertools
 import math
 
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from examples.paper.networks import Parts, StdBatchNormalization
 from examples.paper.recipes import RECIPES
@@ -67,32 +65,6 @@ def test_the_lstm_binarizes_what_the_paper_or_the_code_says(scheme, follow):
     at_output = type(cell.activation).__name__ == "SignActivation"
     assert at_output == (signs and follow == "code")
     assert (cell.kernel_quantizer is None) == (scheme == "full_precision")
-
-
-def test_the_lstm_in_full_precision_has_the_gradients_of_keras(rng):
-    """Although its recurrent gradient is computed after the loop."""
-    ours = RECIPES["war_and_peace"].build(
-        SCHEMES["full_precision"], 5, jit_compile=False, cells=4
-    )
-    theirs = keras.Sequential(
-        [
-            keras.Input((None, 5)),
-            keras.layers.LSTM(4, return_sequences=True),
-            keras.layers.Dense(5),
-        ]
-    )
-    theirs.compile(loss=ours.loss)
-    theirs.set_weights([weight.numpy() for weight in ours.trainable_variables])
-    x, y = rng.integers(0, 5, (2, 3, 6)).astype(np.uint8)
-    found = []
-    for model, inputs in ((ours, x), (theirs, np.eye(5, dtype="float32")[x])):
-        with tf.GradientTape() as tape:
-            loss = model.compute_loss(x, y, model(inputs, training=True))
-        found.append(tape.gradient(loss, model.trainable_variables))
-    for a, b in zip(*found):
-        np.testing.assert_allclose(
-            *map(tf.convert_to_tensor, (a, b)), atol=1e-6
-        )
 
 
 def test_the_lstms_weights_start_uniform_in_the_papers_range():
