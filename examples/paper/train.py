@@ -256,11 +256,10 @@ def parse(arguments=None) -> argparse.Namespace:
         help="default: results/paper")  # fmt: skip
     add("--no-jit", action="store_true", help="train without XLA")
     options = parser.parse_args(arguments)
-    if options.what != "queue":
-        try:
-            options.plans = _plans(options)
-        except ValueError as error:
-            parser.error(str(error))
+    try:
+        options.plans = [] if options.what == "queue" else _plans(options)
+    except ValueError as error:
+        parser.error(str(error))
     return options
 
 
@@ -286,30 +285,21 @@ def _plans(options):
 
 def run_all(options) -> int:
     """Does the runs that the options ask for; returns how many failed."""
-    queued, failed, again = options.what == "queue", set(), True
-    while again:
-        again = busy = False
-        plans = (
-            experiments.queue(options.results_dir, options.groups)
-            if queued
-            else options.plans
-        )
+    queued, failed = options.what == "queue", set()
+    rest = (options.data_dir, options.results_dir, not options.no_jit)
+    while True:
+        plans = options.plans
+        if queued:
+            plans = experiments.queue(options.results_dir, options.groups)
+        done = busy = False
         for plan in plans:
             # Without its data, no run of an experiment can start.
             if failed & {plan.name, str(plan)}:
                 continue
             try:
-                run(
-                    plan,
-                    options.data_dir,
-                    options.results_dir,
-                    not options.no_jit,
-                )
+                run(plan, *rest)
                 keras.utils.clear_session()
-                if queued:
-                    # What comes next may depend on the run that was just done.
-                    again = True
-                    break
+                done = True
             except Finished as reason:
                 if not queued:
                     log_line(f"train.py: {reason}")
@@ -320,11 +310,12 @@ def run_all(options) -> int:
                 log_line(f"train.py: error: {error}")
                 missing = isinstance(error, DataError)
                 failed.add(plan.name if missing else str(plan))
-        if busy and not again:
-            # Or on one that another process does.
-            again = True
-            time.sleep(WAIT)
-    return len(failed)
+            if queued and done:
+                break  # What comes next may depend on this run,
+        if not queued or not (done or busy):
+            return len(failed)
+        if not done:
+            time.sleep(WAIT)  # or on one that another process does.
 
 
 def main(arguments=None) -> int:
