@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
-import numpy as np
 
 import keras_lab
 import tflite_export
@@ -73,13 +72,8 @@ def train_float(data, options, seed) -> keras.Model:
     if path.exists():
         return keras.models.load_model(path)
     keras.utils.set_random_seed(seed)
-    model = character_transformer(
-        data.classes,
-        options.steps,
-        options.width,
-        options.blocks,
-        options.heads,
-    )
+    sizes = options.steps, options.width, options.blocks, options.heads
+    model = character_transformer(data.classes, *sizes)
     print(f"{model.count_params():,} weights")
     steps = -(-len(data.train.x) // options.batch) * options.epochs
     rate = keras.optimizers.schedules.CosineDecay(
@@ -133,7 +127,7 @@ def tune(trained, data, options, scheme, seed) -> dict:
 def export(model, test, options, name) -> dict:
     """Writes and runs a file in each format; returns sizes and nats."""
     results, x = {}, test.x[:32]
-    expected = nats(model, (x, test.y[:32]), options.batch)
+    expected = nats(model, datasets.Part(x, test.y[:32]), options.batch)
     for format in ("float", "packed_float", "packed", "fast"):
         path = options.output / f"{name}-{format}.tflite"
         report = tflite_export.export_tflite(
@@ -151,17 +145,14 @@ def export(model, test, options, name) -> dict:
 
 
 def nats(model, part, batch) -> float:
-    x, y = part
-    return cross_entropy(model.predict(x, batch, verbose=0), y)
+    return cross_entropy(model.predict(part.x, batch, verbose=0), part.y)
 
 
 def cross_entropy(logits, y) -> float:
-    logits = np.asarray(logits, "float64")
-    most = logits.max(axis=-1, keepdims=True)
-    total = np.log(np.exp(logits - most).sum(axis=-1)) + most[..., 0]
-    y = np.asarray(y, "int64")
-    right = np.take_along_axis(logits, y[..., None], axis=-1)[..., 0]
-    return float(np.mean(total - right))
+    loss = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, dtype="float64"
+    )
+    return float(loss(y, logits))
 
 
 def backup(options, name):
@@ -193,9 +184,8 @@ def parse(argv=None):
 
 def main(argv=None):
     options = parse(argv)
-    sizes = options.steps, options.batch, options.bytes
     try:
-        data = load_text(options, *sizes)
+        data = load_text(options, options.steps, options.batch, options.bytes)
     except datasets.DataError as error:
         sys.exit(f"error: {error}")
     options.output.mkdir(parents=True, exist_ok=True)

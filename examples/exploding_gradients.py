@@ -21,6 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 import tensorflow as tf
+from matplotlib.figure import Figure
 
 import keras_lab
 from examples.environment import environment, write_json
@@ -112,22 +113,13 @@ def measure(arguments):
         for scheme in WEIGHT_ONLY:
             model, loss = train(scheme, data, arguments)
             lstm = model.get_layer("lstm")
-            rows.append(
-                {
-                    "scheme": scheme,
-                    "steps": steps,
-                    "loss": loss,
-                    "largest_singular_values": largest_singular_values(
-                        lstm.cell
-                    ),
-                    "times": times,
-                    "jacobian_norms": jacobian_norms(
-                        lstm, data.train.x[0], times
-                    ),
-                    "gradient": gradient_distribution(model, data.train),
-                }
-            )
-            report(rows[-1])
+            row = {"scheme": scheme, "steps": steps, "loss": loss}
+            row["largest_singular_values"] = largest_singular_values(lstm.cell)
+            norms = jacobian_norms(lstm, data.train.x[0], times)
+            row |= {"times": times, "jacobian_norms": norms}
+            row["gradient"] = gradient_distribution(model, data.train)
+            rows.append(row)
+            report(row)
     return rows
 
 
@@ -143,12 +135,8 @@ def report(row):
 
 
 def draw(rows, path):
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    figure = Figure(figsize=(13, 4), layout="constrained")
+    axes = figure.subplots(1, 3)
     for row in rows:
         line = LINES[row["scheme"]] | {"label": SCHEMES[row["scheme"]].title}
         counts = np.array(row["gradient"]["counts"])
@@ -177,25 +165,15 @@ def main(argv=None):
     add("--cells", type=int, default=128)
     add("--updates", type=int, default=200)
     add("--seed", type=int, default=1)
-    add(
-        "--output",
-        default="exploding_gradients",
-        help="path without .png and .json",
-    )
+    add("--output", default="exploding_gradients", help="path without suffix")
     arguments = parser.parse_args(argv)
     keras_lab.config.keep_memory()
     try:
         rows = measure(arguments)
     except datasets.DataError as error:
         sys.exit(f"error: {error}")
-    write_json(
-        f"{arguments.output}.json",
-        {
-            "configuration": vars(arguments),
-            "environment": environment(),
-            "rows": rows,
-        },
-    )
+    about = {"configuration": vars(arguments), "environment": environment()}
+    write_json(f"{arguments.output}.json", {**about, "rows": rows})
     draw(rows, f"{arguments.output}.png")
     print(f"wrote {arguments.output}.png and {arguments.output}.json")
 

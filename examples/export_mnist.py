@@ -18,43 +18,18 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter
 
 import keras_lab
-from examples.paper import data as datasets
-from tflite_export import export_tflite, run
+from examples.paper.recipes import MNIST
+from examples.paper.schemes import SCHEMES
+from tflite_export import export_tflite, make_interpreter, run
 
 FORMATS = ("float", "fast", "packed_float", "packed")
 
 
-def build_network(units):
-    """784-n-n-n-10 with batch normalization, the paper's MNIST network."""
-    network = keras.Sequential([keras.Input((784,), name="pixels")])
-    for _ in range(3):
-        network.add(keras_lab.BinaryDense(units, use_bias=False))
-        network.add(keras.layers.BatchNormalization(momentum=0.9))
-        network.add(keras.layers.ReLU())
-    network.add(keras_lab.BinaryDense(10, use_bias=False))
-    network.add(keras.layers.BatchNormalization(momentum=0.9, name="scores"))
-    return network
-
-
-def train(network, data, epochs):
-    steps = epochs * (len(data.train.x) // 100)
-    rate = keras.optimizers.schedules.ExponentialDecay(0.01, steps, 0.01)
-    network.compile(
-        optimizer=keras_lab.LABAdam(rate),
-        loss="squared_hinge",
-        metrics=["categorical_accuracy"],
-    )
-    x, labels = data.train
-    y = 2 * np.eye(10, dtype="float32")[labels] - 1
-    network.fit(x, y, batch_size=100, epochs=epochs, verbose=2)
-
-
 def milliseconds(path, sample, seconds=1.0):
     """Returns the median time per digit with one thread."""
-    interpreter = Interpreter(str(path), num_threads=1)
+    interpreter = make_interpreter(path)
     interpreter.allocate_tensors()
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], sample)
     interpreter.invoke()
@@ -75,9 +50,15 @@ def main(argv=None):
     keras_lab.config.keep_memory()
     keras.utils.set_random_seed(1)
 
-    data = datasets.mnist()
-    network = build_network(arguments.units)
-    train(network, data, arguments.epochs)
+    data, batch = MNIST.load(None), MNIST.batch
+    network = MNIST.build(SCHEMES["lab"], data.classes, width=arguments.units)
+    steps = arguments.epochs * (len(data.train.x) // batch)
+    rate = keras.optimizers.schedules.ExponentialDecay(MNIST.rate, steps, 0.01)
+    metrics = MNIST.task.metrics
+    network.compile(keras_lab.LABAdam(rate), MNIST.task.loss, metrics=metrics)
+    x, labels = data.train
+    y = MNIST.task.targets(labels)
+    network.fit(x, y, batch, epochs=arguments.epochs, verbose=2)
 
     arguments.output.mkdir(parents=True, exist_ok=True)
     x, labels = data.test
@@ -85,7 +66,7 @@ def main(argv=None):
     for format in FORMATS:
         path = arguments.output / f"{format}.tflite"
         report = export_tflite(network, path, format, validation_data=x[:1000])
-        scores = run(path, x)["scores"]
+        (scores,) = run(path, x).values()
         accuracy = np.mean(scores.argmax(axis=1) == labels)
         print(
             f"{format:<14}{report.file_bytes / 1e6:>7.2f} MB{accuracy:>11.2%}"

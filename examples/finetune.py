@@ -34,6 +34,7 @@ import keras_lab
 import tflite_export
 from examples.environment import environment, write_json, write_text
 from examples.paper import data as datasets
+from examples.paper.data import Part
 from keras_lab.quantizers import BWN, LAB, BinaryConnect
 
 RESNET8 = "cifar10_resnet8_mlperf_tiny.h5"
@@ -70,9 +71,6 @@ SETTINGS = {
 }
 BORDER = 4
 BEGIN, END = "<!-- finetune: table -->\n", "<!-- finetune: end -->"
-
-
-Part = collections.namedtuple("Part", ["x", "y"])
 
 
 class Batches(keras.utils.PyDataset):
@@ -117,9 +115,7 @@ def run(scheme, seed, trained, train, test, options) -> None:
     """One scheme and one seed, from the float network to the exported file."""
     path = options.output / f"{scheme}-{seed}.json"
     settings = {name: getattr(options, name) for name in SETTINGS}
-    result = {"scheme": scheme, "seed": seed, **settings, "history": {}}
-    if path.exists():
-        result = previous(path, result)
+    result = previous(path, {"scheme": scheme, "seed": seed, **settings})
     if "exported" in result.get("accuracy", {}):
         print(f"{path} is finished.")
         return
@@ -166,10 +162,12 @@ def run(scheme, seed, trained, train, test, options) -> None:
 
 
 def previous(path, settings) -> dict:
-    """The unfinished or finished result in a file."""
-    result = json.loads(path.read_text())
+    """The result in a file, finished or not, or a new one."""
+    result = {**settings, "history": {}}
+    if path.exists():
+        result = json.loads(path.read_text())
     for name, value in settings.items():
-        if name != "history" and result[name] != value:
+        if result[name] != value:
             sys.exit(
                 f"error: {path} was made with {name}={result[name]!r}. "
                 f"Name another --output. Received: {name}={value!r}"
@@ -198,17 +196,15 @@ class Recorder(keras.callbacks.Callback):
 
 def load(options):
     """Returns the float network and the data to train and test it with."""
-    if options.model is None:
-        folder = datasets.data_folder() / "pretrained"
+    path = options.model
+    if path is None:
+        folder = datasets.data_folder()
         path = keras.utils.get_file(
-            RESNET8,
-            RESNET8_URL,
-            cache_dir=folder.parent,
-            cache_subdir=folder.name,
+            *(RESNET8, RESNET8_URL),
+            cache_dir=folder,
+            cache_subdir="pretrained",
             file_hash=RESNET8_HASH,
         )
-    else:
-        path = options.model
     options.model = Path(path).name
     model = keras_lab.files.load_model(path)
     if options.data is not None:
@@ -219,12 +215,13 @@ def load(options):
             )
     else:
         data = datasets.cifar10(raw=True)
-        if options.validation:
-            train, test = data.train, data.validation
-        else:
+        train, test = data.train, data.validation
+        if not options.validation:
             # The float network was trained on the validation images, too.
-            train = map(np.concatenate, zip(data.train, data.validation))
-            train, test = Part(*train), Part(*data.test)
+            train, test = (
+                Part(*map(np.concatenate, zip(train, test))),
+                data.test,
+            )
     return model, train, test._replace(x=test.x.astype("float32"))
 
 

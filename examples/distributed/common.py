@@ -2,13 +2,13 @@
 
 import argparse
 import json
-import os
 from pathlib import Path
 
 import keras
 import numpy as np
 
 import keras_lab
+from keras_lab.files import replacing
 
 SAMPLES, BATCH, EPOCHS, FEATURES, CLASSES = 512, 64, 4, 20, 6
 STEPS = SAMPLES // BATCH
@@ -72,18 +72,29 @@ def report(folder, rank, model):
         "alpha": [float(to_numpy(w.alpha)) for w in weights.values()],
         "latent": [to_numpy(w.latent).tolist() for w in weights.values()],
     }
-    path = Path(folder) / f"worker-{rank}.json"
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(content))
-    os.replace(partial, path)
+    with replacing(Path(folder) / f"worker-{rank}.json") as partial:
+        partial.write_text(json.dumps(content))
+
+
+def compare(alone, split):
+    """Prints α of each layer on one device and on several, and exits."""
+    for number, (one, several) in enumerate(zip(alone, split)):
+        texts = [f"{alpha:.9f}" for alpha in several]
+        print(f"layer {number}: {one:.9f}, split", *texts)
+    holds = all(
+        len(set(several)) == 1 and abs(several[0] - one) <= 1e-5 * one
+        for one, several in zip(alone, split)
+    )
+    print("α is", "right" if holds else "WRONG")
+    raise SystemExit(0 if holds else 1)
 
 
 class Checkpoint:
     """What a hand-written loop saves after each epoch, and restores.
 
     Only the first worker writes. The number of the epoch is part of the file's
-    name, and a file is renamed when it is whole, so a process may be killed at
-    any moment.
+    name, and a file is written whole or not at all, so a process may be killed
+    at any moment.
     """
 
     def __init__(self, folder, model, optimizer):
@@ -105,6 +116,5 @@ class Checkpoint:
         """Saves the state after `epoch` epochs."""
         path = self.folder / f"epoch-{epoch:03d}.npz"
         values = map(keras.ops.convert_to_numpy, self.variables)
-        with open(path.with_suffix(".partial"), "wb") as file:
+        with replacing(path) as partial, open(partial, "wb") as file:
             np.savez(file, *values)
-        os.replace(path.with_suffix(".partial"), path)

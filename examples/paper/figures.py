@@ -1,6 +1,6 @@
 """The figures of the page of results."""
 
-import dataclasses
+import statistics
 from functools import partial
 from pathlib import Path
 
@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from examples.paper import comparisons, experiments
+from examples.paper.experiments import COMPARED
+from examples.paper.results import Run, format_size
 from examples.paper.schemes import ALL_SCHEMES, CONTROLS, SCHEMES
-from examples.paper.tables import TABLES, Cell, Run, format_size, shown
+from examples.paper.tables import GATES, TABLES, Cell, by_seed, shown, why_runs
 from keras_lab.files import replacing
 
 STYLE = {
@@ -27,7 +28,6 @@ STYLE = {
     "bwn_ratio": "C0o--",
     "bwn_channel": "k*:",
 }
-GATES = ("input gate", "forget gate", "candidate", "output gate")
 LABEL = {"error": "test error (%)", "loss": "test cross-entropy (nats)"}
 
 
@@ -59,19 +59,11 @@ def _finish(figure, handles):
     return figure
 
 
-def _log_scale(axes):
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter("")
-
-
 def _describe(cell: Cell, without=()):
     """The sizes of a network and the number of runs, for a title."""
-    run = cell.runs[0]
     sizes = [
         format_size(name, size)
-        for name, size in run.sizes.items()
+        for name, size in cell.runs[0].sizes.items()
         if name not in without
     ]
     seeds = len(cell.runs)
@@ -79,23 +71,13 @@ def _describe(cell: Cell, without=()):
     return ", ".join(sizes)
 
 
-def _plot_epochs(axes, cell, part, style, label):
-    """The mean over the seeds by epoch, with a band of ± one deviation."""
-    run = cell.runs[0]
-    histories = [r.history[f"{part}_{r.measure}"] for r in cell.runs]
-    values = np.array([h[: cell.epochs] for h in histories], np.float64)
-    if run.measure == "error":
-        values[values == 0] = np.nan  # It has no place on a logarithmic axis.
-    epochs = np.arange(1, cell.epochs + 1)
-    every = max(1, cell.epochs // 10)
-    mean = values.mean(axis=0)
-    look = {"markersize": 4, "markevery": every, "label": label}
-    (line,) = axes.plot(epochs, mean, style, **look)
+def _band(axes, x, values, style, **look):
+    """The mean over the seeds, with a band of ± one deviation."""
+    mean = np.mean(values, axis=0)
+    (line,) = axes.plot(x, mean, style, **look)
     if len(values) > 1:
-        band = mean + np.outer([-1, 1], values.std(axis=0, ddof=1))
-        axes.fill_between(epochs, *band, color=line.get_color(), alpha=0.2)
-    axes.set_xlabel("epoch")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+        band = mean + np.outer([-1, 1], np.std(values, axis=0, ddof=1))
+        axes.fill_between(x, *band, color=line.get_color(), alpha=0.2)
     return line
 
 
@@ -106,13 +88,27 @@ def _by_epoch(panels, label=None):
     figure, all_axes = _panels(len(panels), sharey=True)
     lines = {}
     for axes, (title, curves) in zip(all_axes, panels):
-        for curve in curves:
-            lines[curve[-1]] = _plot_epochs(axes, *curve)
         cell = curves[0][0]
-        axes.set_title(f"{title}\n{_describe(cell)}")
-        axes.set_ylabel(label or LABEL[cell.runs[0].measure])
-        if cell.runs[0].measure == "error":
-            _log_scale(axes)
+        measure = cell.runs[0].measure
+        for cell, part, style, name in curves:
+            histories = [run.history[f"{part}_{measure}"] for run in cell.runs]
+            values = np.array([h[: cell.epochs] for h in histories], float)
+            if measure == "error":
+                values[values == 0] = np.nan  # It has no place on a log axis.
+            lines[name] = _band(
+                *(axes, np.arange(1, cell.epochs + 1), values, style),
+                label=name,
+                markersize=4,
+                markevery=max(1, cell.epochs // 10),
+            )
+        axes.set_title(f"{title}\n{_describe(curves[0][0])}")
+        axes.set(xlabel="epoch", ylabel=label or LABEL[measure])
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        if measure == "error":
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter("")
     return _finish(figure, list(lines.values()))
 
 
@@ -129,9 +125,10 @@ def convergence(runs):
 
 def by_epoch(runs, name):
     """The columns of a table by epoch."""
-    whole = dataclasses.replace(TABLES[name], equal_epochs=False)
     panels = []
-    for column, _, cells in shown(runs, whole):
+    for column, _, cells in shown(
+        runs, TABLES[name]._replace(equal_epochs=False)
+    ):
         curves = [
             (cell, "test", STYLE[scheme], SCHEMES[scheme].title)
             for scheme, cell in cells.items()
@@ -155,12 +152,21 @@ def by_size(runs, name, size, label, sharey):
         printed = [float(c.paper[scheme].split()[0]) for c in table.columns]
         paper.plot(at, printed, STYLE[scheme], label=SCHEMES[scheme].title)
         points = [
-            (column.sizes[size], cell.mean, cell.deviation)
+            (column.sizes[size], cell.values)
             for column, _, cells in columns
             if (cell := cells[scheme]) and cell.values
         ]
         if points:
-            ours.errorbar(*zip(*points), fmt=STYLE[scheme], capsize=3)
+            ours.errorbar(
+                [x for x, _ in points],
+                [statistics.fmean(values) for _, values in points],
+                [
+                    statistics.stdev(values) if len(values) > 1 else np.nan
+                    for _, values in points
+                ],
+                fmt=STYLE[scheme],
+                capsize=3,
+            )
     few = min(cell.epochs for cell in ran)
     paper.set_title("the paper\n")
     ours.set_title(f"ours\n{_describe(ran[0], without=[size])}, {few} epochs")
@@ -185,7 +191,7 @@ def gradients(runs):
         seen = []
         for run in of_column:
             gradient = run.recurrent_gradient
-            counts = np.array(gradient["counts"], np.float64)
+            counts = np.array(gradient["counts"], float)
             # The outermost bins also count what lies beyond them.
             counts[0] += gradient["below"]
             counts[-1] += gradient["above"] + gradient["not_finite"]
@@ -194,9 +200,10 @@ def gradients(runs):
             edges = np.linspace(*gradient["log10_range"], len(counts) + 1)
             sizes = 10 ** ((edges[1:] + edges[:-1]) / 2)
             seen += sizes[share > 0.1].tolist()
-            look = {"markersize": 3, "label": SCHEMES[run.scheme].title}
-            (line,) = axes.plot(sizes, share, STYLE[run.scheme], **look)
-            lines[run.scheme] = line
+            look = {"markersize": 3, "label": run.title}
+            (lines[run.scheme],) = axes.plot(
+                sizes, share, STYLE[run.scheme], **look
+            )
         epochs = {run.epochs_done for run in of_column}
         after = "–".join(map(str, sorted({min(epochs), max(epochs)})))
         cells = of_column[0].sizes["cells"]
@@ -210,59 +217,49 @@ def gradients(runs):
 def alpha(runs):
     """α of the LSTM by epoch, for each kernel and gate."""
     found = {
-        run.scheme: run
-        for run in runs
-        if run.experiment == "war_and_peace-cells128" and run.seed == 1
+        scheme: by_seed(runs, "war_and_peace-cells128", scheme).get(1)
+        for scheme in ("lab", "bwn")
     }
-    if not {"lab", "bwn"} <= found.keys():
+    if not all(found.values()):
         return None
     figure, panels = _panels(2)
-    lines = []
     for axes, kind in zip(panels, ("", "recurrent_")):
-        for scheme, style in (("lab", "-"), ("bwn", "--")):
+        for (scheme, run), style in zip(found.items(), ("-", "--")):
             for number, gate in enumerate(GATES):
-                values = found[scheme].history[f"lstm/{kind}alpha_{gate[0]}"]
-                (line,) = axes.plot(
-                    range(1, len(values) + 1),
-                    values,
-                    f"C{number}{style}",
-                    label=f"{SCHEMES[scheme].title}, {gate}",
-                )
-                lines += [line] * (axes is panels[0])
+                values = run.history[f"lstm/{kind}alpha_{gate[0]}"]
+                label = f"{SCHEMES[scheme].title}, {gate}"
+                epochs = range(1, len(values) + 1)
+                axes.plot(epochs, values, f"C{number}{style}", label=label)
         axes.set_title("recurrent kernel" if kind else "input kernel")
         axes.set(xlabel="epoch", ylabel="α", ylim=(0, None))
-    return _finish(figure, lines)
+    return _finish(figure, panels[0].lines)
 
 
 def why(runs):
     """Nats by update, and the difference to BWN with the same seed."""
-    found = {s: comparisons.why_runs(runs, s) for s in ALL_SCHEMES}
-    if not found["bwn"]:
+    bwn = why_runs(runs, "bwn")
+    if not bwn:
         return None
     figure, panels = _panels(2)
-    bwn, lines = found["bwn"], {}
-    for axes, schemes in zip(
-        panels, (experiments.COMPARED, ("lab", *CONTROLS))
-    ):
-        paired = axes is panels[1]
+    lines, per_epoch = {}, bwn[1].data["train"] // bwn[1].batch
+    for axes, schemes in zip(panels, (COMPARED, ("lab", *CONTROLS))):
         for scheme in schemes:
-            values = [
-                np.array(run.history["test_loss"], np.float64)
-                - (np.array(bwn[seed].history["test_loss"]) if paired else 0)
-                for seed, run in found[scheme].items()
-                if seed in bwn
-            ]
-            if not values:
-                continue
-            mean, run = np.mean(values, axis=0), bwn[1]
-            per_epoch = run.data["train"] // run.batch
-            updates = per_epoch * np.arange(1, len(mean) + 1)
-            look = {"markersize": 3, "label": ALL_SCHEMES[scheme].title}
-            (lines[scheme],) = axes.plot(updates, mean, STYLE[scheme], **look)
-            if len(values) > 1:
-                band = mean + np.outer([-1, 1], np.std(values, axis=0, ddof=1))
-                color = lines[scheme].get_color()
-                axes.fill_between(updates, *band, color=color, alpha=0.2)
+            found = why_runs(runs, scheme)
+            values = np.array(
+                [found[s].history["test_loss"] for s in found if s in bwn],
+                float,
+            )
+            if axes is panels[1]:
+                paired = [
+                    bwn[s].history["test_loss"] for s in found if s in bwn
+                ]
+                values = values - np.array(paired, float)
+            if len(values):
+                updates = per_epoch * np.arange(1, values.shape[1] + 1)
+                look = {"markersize": 3, "label": ALL_SCHEMES[scheme].title}
+                lines[scheme] = _band(
+                    axes, updates, values, STYLE[scheme], **look
+                )
         axes.set(xlabel="updates", ylabel=LABEL["loss"])
     panels[1].axhline(0, color="C1")
     panels[1].set_ylabel("difference to BWN (nats)")

@@ -8,8 +8,7 @@ networks with binary weights.
 import dataclasses
 import functools
 import types
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import keras
@@ -17,7 +16,7 @@ import numpy as np
 
 from examples.paper import data as datasets
 from examples.paper import networks
-from examples.paper.schemes import ALL_SCHEMES, Scheme
+from examples.paper.schemes import Scheme
 from keras_lab import LABAdam
 
 FOLLOW = ("paper", "code")
@@ -260,106 +259,3 @@ RECIPES = {
     "cifar10_20": CIFAR10_20,
     "war_and_peace_30": WAR_AND_PEACE_30,
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """A run: a recipe with a scheme, a seed and sizes.
-
-    Args:
-        scheme: A key of `ALL_SCHEMES`.
-        seed: The seed of the weights and of the order of the examples.
-        sizes: Sizes that differ from those of the recipe.
-        epochs: The number of epochs; that of the recipe if `None`.
-        rate: The first learning rate; that of the recipe if `None`.
-    """
-
-    name: str
-    recipe: Recipe
-    scheme: str
-    seed: int = 1
-    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    epochs: int | None = None
-    rate: float | None = None
-
-    def __post_init__(self):
-        scheme = ALL_SCHEMES[self.scheme]
-        if scheme.weights or scheme.ratio_of:
-            if self.recipe.network is not networks.character_lstm:
-                raise ValueError(
-                    f"{self.scheme} is a scheme of the LSTM only. "
-                    f"Received: {self.name}"
-                )
-        for size in self.sizes:
-            if size not in self.recipe.sizes:
-                known = ", ".join(self.recipe.sizes)
-                raise ValueError(
-                    f"{self.name} has only the sizes {known}. Received: {size}"
-                )
-
-    @property
-    def experiment(self) -> str:
-        """The name, and what is not the paper's: `mnist-width64-rate0.1`."""
-        changed = [
-            f"{name}{value}"
-            for name, value in sorted(self.sizes.items())
-            if value != self.recipe.sizes[name]
-        ]
-        rate = self.learning_rate(1)
-        if rate != self.recipe.learning_rate(ALL_SCHEMES[self.scheme], 1):
-            changed.append(f"rate{rate:g}")
-        code = ["code"] if self.recipe.follow == "code" else []
-        return "-".join([self.name, *changed, *code])
-
-    def learning_rate(self, epoch: int) -> float:
-        """The learning rate of an epoch; the first epoch is 1."""
-        if self.rate is None:
-            scheme = ALL_SCHEMES[self.scheme]
-            return self.recipe.learning_rate(scheme, epoch)
-        return self.rate * self.recipe.decay(epoch)
-
-    @property
-    def all_epochs(self) -> int:
-        """The number of epochs at the end of the run."""
-        return self.recipe.epochs if self.epochs is None else self.epochs
-
-    def path(self, folder: Path) -> Path:
-        """The file of the result, given the folder of all results."""
-        return folder / self.experiment / f"{self.scheme}-{self.seed}.json"
-
-    def __str__(self):
-        return f"{self.experiment} {self.scheme}-{self.seed}"
-
-    def configuration(self) -> dict:
-        """What must be the same if a run is continued."""
-        recipe = self.recipe
-        decay = dataclasses.asdict(recipe.decay)
-        return {
-            "experiment": self.experiment,
-            "recipe": self.name,
-            "scheme": self.scheme,
-            "seed": self.seed,
-            "sizes": {**recipe.sizes, **self.sizes},
-            "follow": recipe.follow,
-            "batch": recipe.batch,
-            "batch_norm": recipe.batch_norm,
-            "learning_rate": self.learning_rate(1),
-            "decay": {**decay, "after": list(recipe.decay.after)},
-            "epochs_of_the_paper": recipe.epochs,
-        }
-
-
-def select(history: Mapping[str, Sequence], measure: str) -> dict | None:
-    """The epoch with the lowest validation measure; the last of equal ones.
-
-    The epoch counts from 1 and comes with its validation and test measure. In
-    the history a number that was not finite is `None`; the result is `None` if
-    no epoch has both measures.
-    """
-    names = [f"validation_{measure}", f"test_{measure}"]
-    pairs = enumerate(zip(*(history[name] for name in names)), start=1)
-    finite = [(pair, epoch) for epoch, pair in pairs if None not in pair]
-    if not finite:
-        return None
-    pair, epoch = min(finite, key=lambda found: (found[0][0], -found[1]))
-    return {"epoch": epoch, **dict(zip(names, pair))}

@@ -10,12 +10,13 @@ models without a network reach on the texts, and writes `baselines.json`.
 
 import argparse
 import collections
-import functools
 import itertools
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from statistics import fmean
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -23,30 +24,20 @@ sys.path.insert(0, str(ROOT))
 import numpy as np
 
 from examples.environment import write_json, write_text
-from examples.paper import comparisons, data, figures
+from examples.paper import data, figures, tables
 from examples.paper.recipes import PARTS, RECIPES
-from examples.paper.schemes import ALL_SCHEMES, SCHEMES
-from examples.paper.tables import (
-    PAPER_TABLES,
-    TABLES,
-    Cell,
-    Column,
-    ResultError,
-    Run,
-    Table,
-    format_size,
-    load,
-    shown,
-)
+from examples.paper.results import Run, RunError, format_size, load
+from examples.paper.schemes import SCHEMES
+from examples.paper.tables import PAPER_TABLES, TABLES, Cell, Column, Table
 
 DECIMALS = {"error": 2, "loss": 3}
 BLOCK = re.compile(r"<!-- table: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 BASELINES = ROOT / "results" / "paper" / "baselines.json"
 
 
-def format_rows(heads: list, rows: list[list]) -> str:
-    """A table in Markdown."""
-    lines = [heads, ["---"] * len(heads), *rows]
+def format_rows(rows: list[dict]) -> str:
+    """A table in Markdown. Its heads are the keys of the rows."""
+    lines = [rows[0], ["---"] * len(rows[0]), *(row.values() for row in rows)]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
@@ -58,12 +49,10 @@ def format_cell(cell: Cell | None, baseline: Cell | None = None) -> str:
     runs, lost = len(cell.runs), len(cell.runs) - len(cell.values)
     text = "diverged"
     if cell.values:
-        text = f"**{cell.mean:.{decimals}f}**"
-        if len(cell.values) > 1:
-            text += f" ± {cell.deviation:.{decimals}f}"
+        text = tables.spread(cell.values, decimals)
         if baseline and baseline is not cell and baseline.values:
-            gap = f" ({cell.mean - baseline.mean:.{decimals}f})"
-            text += gap.replace("-", "−")
+            gap = fmean(cell.values) - fmean(baseline.values)
+            text += f" ({gap:.{decimals}f})".replace("-", "−")
         text += f", {lost} diverged" * bool(lost)
     return f"{text}; {runs} run{'s' * (runs > 1)}, {cell.epochs} epochs"
 
@@ -84,32 +73,28 @@ def footnote(cell: Cell | None, column: Column) -> str:
 
 def format_table(runs: list[Run], table: Table) -> str:
     """A table with the paper's numbers and ours, and its footnotes."""
-    heads, columns, notes = ["scheme"], [], {}
-    baselines = read_baselines()
-    for column, sizes, cells in shown(runs, table):
-        known = baselines.get(column.recipe.removesuffix("_short"), {})
-        if column.paper and f"{column.title}, paper" not in heads:
-            heads.append(f"{column.title}, paper")
-            blank = [""] * len(known)
-            columns.append([column.paper[s] for s in table.schemes] + blank)
-        ours = ", ".join(
-            format_size(name, size)
-            for name, size in sizes.items()
-            if name != "recipe"
-        )
-        heads.append(f"{column.title}, ours" + (f" ({ours})" if ours else ""))
-        gap_to = cells["full_precision"] if table.equal_epochs else None
-        texts = []
-        for cell in cells.values():
-            texts.append(format_cell(cell, gap_to))
+    rows = {s: {"scheme": SCHEMES[s].title} for s in table.schemes}
+    notes, baselines = {}, read_baselines()
+    for column, sizes, cells in tables.shown(runs, table):
+        words = [format_size(*s) for s in sizes.items() if s[0] != "recipe"]
+        ours = f"{column.title}, ours" + f" ({', '.join(words)})" * bool(words)
+        for scheme, cell in cells.items():
+            if column.paper:
+                rows[scheme][f"{column.title}, paper"] = column.paper[scheme]
+            gap_to = cells["full_precision"] if table.equal_epochs else None
+            text = format_cell(cell, gap_to)
             if note := footnote(cell, column):
                 mark = notes.setdefault(note, len(notes) + 1)
-                texts[-1] += f" <sup>{mark}</sup>"
-        columns.append(texts + [f"{value:.3f}" for value in known.values()])
-    titles = [SCHEMES[scheme].title for scheme in table.schemes] + list(known)
-    rows = [list(row) for row in zip(titles, *columns)]
+                text += f" <sup>{mark}</sup>"
+            rows[scheme][ours] = text
+        known = baselines.get(column.recipe.removesuffix("_short"), {})
+        for name, loss in known.items():
+            row = rows.setdefault(name, {"scheme": name})
+            if column.paper:
+                row[f"{column.title}, paper"] = ""
+            row[ours] = f"{loss:.3f}"
     lines = [f"{number}. {text}" for text, number in notes.items()]
-    return "\n".join([format_rows(heads, rows), "", *lines]).strip()
+    return "\n".join([format_rows(list(rows.values())), "", *lines]).strip()
 
 
 def read_baselines() -> dict[str, dict[str, float]]:
@@ -119,7 +104,7 @@ def read_baselines() -> dict[str, dict[str, float]]:
     return json.loads(BASELINES.read_text())["test_loss"]
 
 
-def write_baselines(folder: str | None) -> None:
+def write_baselines() -> None:
     """Computes the cross-entropies of byte frequencies and of bigrams.
 
     Both count in the training part, with 0.1 added to each count, and predict
@@ -127,20 +112,14 @@ def write_baselines(folder: str | None) -> None:
     """
     losses, files = {}, {}
     for load_text in (data.war_and_peace, data.linux_kernel):
-        text = load_text(folder)
+        text = load_text()
         counts = np.zeros((text.classes, text.classes)) + 0.1
         np.add.at(counts, (text.train.x.ravel(), text.train.y.ravel()), 1)
-        single = counts.sum(axis=0, keepdims=True)
+        single, (x, y) = counts.sum(axis=0), text.test
+        bigrams = counts / counts.sum(axis=1, keepdims=True)
         losses[load_text.__name__] = {
-            name: float(-np.log(share[x, text.test.y]).mean())
-            for name, share, x in (
-                ("byte frequencies", single / single.sum(), 0),
-                (
-                    "bigrams",
-                    counts / counts.sum(axis=1, keepdims=True),
-                    text.test.x,
-                ),
-            )
+            "byte frequencies": float(-np.log(single / single.sum())[y].mean()),
+            "bigrams": float(-np.log(bigrams[x, y]).mean()),
         }
         files |= text.files
     write_json(BASELINES, {"test_loss": losses, "files": files})
@@ -155,9 +134,7 @@ def coverage(runs: list[Run]) -> dict[str, list]:
     for name in PAPER_TABLES:
         table, found[name] = TABLES[name], []
         for column, scheme in itertools.product(table.columns, table.schemes):
-            recipes = {
-                ours.get("recipe", column.recipe) for ours in column.ours
-            }
+            recipes = {o.get("recipe", column.recipe) for o in column.ours}
             fitting = [
                 run
                 for run in runs
@@ -191,22 +168,22 @@ def format_first_line(runs: list[Run]) -> str:
     )
 
 
-def format_coverage(runs: list[Run]) -> str:
+def coverage_rows(runs: list[Run]) -> Iterable[dict]:
     """How many cells of each of the paper's tables ran."""
-    rows = []
     for name, cells in coverage(runs).items():
         kinds = collections.Counter(kind for kind, _ in cells)
-        seeds = max(seeds for _, seeds in cells)
-        kinds = [kinds[kind] for kind in ("full", "reduced", "not run")]
-        title = name.replace("table", "Table ")
-        rows.append([title, len(cells), *kinds, seeds])
-    heads = ["", "cells", "full protocol", "reduced", "not run"]
-    return format_rows([*heads, "most seeds per cell"], rows)
+        yield {
+            "": name.replace("table", "Table "),
+            "cells": len(cells),
+            "full protocol": kinds["full"],
+            "reduced": kinds["reduced"],
+            "not run": kinds["not run"],
+            "most seeds per cell": max(seeds for _, seeds in cells),
+        }
 
 
-def format_recipes(_) -> str:
+def recipe_rows(_) -> Iterable[dict]:
     """The settings of each experiment."""
-    rows = []
     for name, recipe in RECIPES.items():
         decay, clip = recipe.decay, recipe.clip_gradient
         when = f"every epoch from {decay.beyond + 1} on"
@@ -214,50 +191,51 @@ def format_recipes(_) -> str:
             when = f"every {decay.every:g} epochs"
         elif decay.after:
             when = f"epochs {' and '.join(map(str, decay.after))}"
-        sizes = [format_size(*size) for size in recipe.sizes.items()]
-        row = [f"`{name}`", ", ".join(sizes), recipe.batch, recipe.epochs]
-        row += [recipe.rate, recipe.sign_rate]
-        row += [
-            f"×{decay.factor:g} after {when}",
-            f"±{clip:g}" if clip else "–",
-        ]
-        norm = "0.9, 1e-5" if recipe.batch_norm else "–"
-        weights = "±0.08, uniform" if clip else "Glorot uniform"
-        loss = (
-            "cross-entropy"
-            if recipe.task.measure == "loss"
-            else "squared hinge"
-        )
-        rows.append([*row, norm, weights, loss])
-    heads = ["experiment", "sizes", "batch", "epochs", "learning rate"]
-    heads += ["with binary activations", "decay", "gradients clipped at"]
-    heads += ["batch norm: momentum, ε", "initial weights", "loss"]
-    return format_rows(heads, rows)
+        is_text = recipe.task.measure == "loss"
+        yield {
+            "experiment": f"`{name}`",
+            "sizes": ", ".join(format_size(*s) for s in recipe.sizes.items()),
+            "batch": recipe.batch,
+            "epochs": recipe.epochs,
+            "learning rate": recipe.rate,
+            "with binary activations": recipe.sign_rate,
+            "decay": f"×{decay.factor:g} after {when}",
+            "gradients clipped at": f"±{clip:g}" if clip else "–",
+            "batch norm: momentum, ε": "0.9, 1e-5"
+            if recipe.batch_norm
+            else "–",
+            "initial weights": "±0.08, uniform" if clip else "Glorot uniform",
+            "loss": "cross-entropy" if is_text else "squared hinge",
+        }
 
 
-def format_runs(runs: list[Run]) -> str:
+def run_rows(runs: list[Run]) -> Iterable[dict]:
     """All runs, with the numbers of their best epochs."""
-    rows = []
     for run in runs:
-        best, numbers = "–", ["diverged"] * len(PARTS)
-        if chosen := run.selected():
-            best = chosen["epoch"]
-            history = [run.history[f"{part}_{run.measure}"] for part in PARTS]
-            values = [column[best - 1] for column in history]
-            numbers = [
-                "diverged" if v is None else f"{v:.{DECIMALS[run.measure]}f}"
-                for v in values
-            ]
-        row = [run.experiment, ALL_SCHEMES[run.scheme].title, run.seed]
-        row += [f"{run.epochs_done} of {run.epochs_planned}", best, *numbers]
+        best = (run.selected() or {"epoch": None})["epoch"]
+        row = {
+            "experiment": run.experiment,
+            "scheme": run.title,
+            "seed": run.seed,
+            "epochs": f"{run.epochs_done} of {run.epochs_planned}",
+            "best epoch": best or "–",
+        }
+        for part in PARTS:
+            value = best and run.history[f"{part}_{run.measure}"][best - 1]
+            row[part] = (
+                "diverged"
+                if value is None
+                else f"{value:.{DECIMALS[run.measure]}f}"
+            )
         zeroed = run.history.get("zeroed_gradients")
-        row += ["–" if zeroed is None else sum(filter(None, zeroed))]
-        row += [f"{sum(run.history['seconds']) / 3600:.1f}"]
+        if zeroed is not None:
+            zeroed = sum(filter(None, zeroed))
         commits = dict.fromkeys(s["commit"] or "?" for s in run.sessions)
-        rows.append([*row, ", ".join(commits)])
-    heads = ["experiment", "scheme", "seed", "epochs", "best epoch", *PARTS]
-    heads += ["gradient entries set to zero", "hours", "commit"]
-    return format_rows(heads, rows)
+        yield row | {
+            "gradient entries set to zero": "–" if zeroed is None else zeroed,
+            "hours": f"{sum(run.history['seconds']) / 3600:.1f}",
+            "commit": ", ".join(commits),
+        }
 
 
 # Below its table, and only if there is one.
@@ -267,28 +245,30 @@ WHY_FIGURE = (
 )
 
 
-def format_comparison(runs: list[Run], name: str) -> str:
-    """A table of `comparisons`, if its runs are there."""
-    heads, rows = comparisons.TABLES[name](runs)
-    if not rows:
-        return "Not run yet."
-    return format_rows(heads, rows) + WHY_FIGURE * (name == "why")
-
-
-BLOCKS = {
-    "first_line": format_first_line,
-    "coverage": format_coverage,
-    "recipes": format_recipes,
-    "runs": format_runs,
-    **{
-        name: functools.partial(format_table, table=table)
-        for name, table in TABLES.items()
-    },
-    **{
-        name: functools.partial(format_comparison, name=name)
-        for name in comparisons.TABLES
-    },
+ROWS = {
+    "coverage": coverage_rows,
+    "recipes": recipe_rows,
+    "runs": run_rows,
+    "leads": tables.leads,
+    "why": tables.why,
+    "ratios": tables.ratios,
+    "byte_rows": tables.byte_rows,
+    "paired_errors": tables.paired_errors,
+    "gradients": tables.gradients,
+    "code": tables.code,
 }
+BLOCKS = ("first_line", *TABLES, *ROWS)
+
+
+def format_block(name: str, runs: list[Run]) -> str:
+    """What stands between the markers of this name."""
+    if name == "first_line":
+        return format_first_line(runs)
+    if name in TABLES:
+        return format_table(runs, TABLES[name])
+    rows = list(ROWS[name](runs))
+    text = format_rows(rows) if rows else "Not run yet."
+    return text + WHY_FIGURE if rows and name == "why" else text
 
 
 def fill(page: str, runs: list[Run]) -> str:
@@ -303,7 +283,8 @@ def fill(page: str, runs: list[Run]) -> str:
             known = ", ".join(BLOCKS)
             raise ValueError(f"There are tables {known}. Received: {name}")
         # Without blank lines some readers of Markdown see no table.
-        return f"<!-- table: {name} -->\n\n{BLOCKS[name](runs)}\n\n<!-- end -->"
+        text = format_block(name, runs)
+        return f"<!-- table: {name} -->\n\n{text}\n\n<!-- end -->"
 
     starts, ends = page.count("<!-- table:"), page.count("<!-- end -->")
     if not starts == ends == len(BLOCK.findall(page)):
@@ -318,7 +299,7 @@ def main(arguments=None) -> int:
     """Runs the command line and returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--results-dir", type=Path, metavar="DIR", default=BASELINES.parent,
+    add("--results-dir", type=Path, default=BASELINES.parent,
         help="the folder of the results and the page; default: results/paper"
         )  # fmt: skip
     add("--baselines", action="store_true",
@@ -327,10 +308,10 @@ def main(arguments=None) -> int:
     folder = options.results_dir
     try:
         if options.baselines:
-            write_baselines(None)
+            write_baselines()
         runs = load(folder)
         page = fill((folder / "README.md").read_text(), runs)
-    except (OSError, ResultError, ValueError, data.DataError) as error:
+    except (OSError, RunError, ValueError, data.DataError) as error:
         print(f"report.py: error: {error}", file=sys.stderr)
         return 1
     drawn = figures.draw_all(runs, folder / "figures")

@@ -1,4 +1,4 @@
-"""The result of a run: what it measures, its two files, how it continues.
+"""The result of a run: its two files, and what it measures.
 
 The result is a JSON file for people and for `report.py`. The checkpoint beside
 it holds every variable of the model and its optimizer, and the same result, so
@@ -10,13 +10,13 @@ that the two cannot disagree. Each is written as a whole or not at all.
 
 import base64
 import contextlib
+import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 
-import filelock
 import keras
 import numpy as np
 import tensorflow as tf
@@ -24,6 +24,9 @@ import tensorflow as tf
 import keras_lab
 from examples.environment import write_json
 from examples.paper.data import Part
+from examples.paper.experiments import Plan, select
+from examples.paper.recipes import PARTS, RECIPES, Recipe
+from examples.paper.schemes import ALL_SCHEMES
 from keras_lab.files import replacing
 
 # The bins of log10 |g|: four per order of magnitude, over all orders that
@@ -44,111 +47,65 @@ class Finished(RunError):
     """The result of a run is there already."""
 
 
-class NotNow(RunError):
-    """A run has to wait for another one."""
-
-
-class Busy(NotNow):
-    """Another process works on a run."""
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keeps other processes away from a result.
-
-    Raises Busy if another process works on it, and RunError if it cannot be
-    written.
-    """
-    lock = filelock.FileLock(path.with_name(f".{path.name}.lock"))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(blocking=False)
-    except filelock.Timeout:
-        raise Busy(
-            f"Another process works on {path}. Wait for it, or stop it."
-        ) from None
-    except OSError as error:
-        raise RunError(f"{path} cannot be written: {error}") from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 def previous(path: Path, configuration: dict, epochs: int) -> dict | None:
     """The result that a run continues, or `None` if there is none.
 
     Raises Finished if it has as many epochs already, and RunError if it has
     another configuration or cannot be continued.
     """
-    checkpoint, written = _checkpoint(path), None
+    checkpoint, found = _checkpoint(path), []
     if path.exists():
-        written = _read_result(path)
-        _check(path, written, configuration, epochs)
-    if not checkpoint.exists():
-        if written is None:
-            return None
-        raise RunError(
-            f"{path} has {written['epochs_done']} of {epochs} epochs, and it "
-            f"cannot be continued without {checkpoint.name}. {START_AGAIN}"
-        )
-    with _opened(checkpoint) as arrays:
-        saved = json.loads(arrays["result"].item())
-    if written is None or written["epochs_done"] < saved["epochs_done"]:
-        # The last session ended after it wrote the first of the two files.
-        with _writing(path):
-            write_json(path, saved)
-        _check(path, saved, configuration, epochs)
-        return saved
-    if written["history"] != saved["history"]:
-        raise RunError(
-            f"{path} and {checkpoint.name} belong to different runs. "
-            f"{START_AGAIN}"
-        )
-    return written
-
-
-def _check(path, result, configuration, epochs):
+        with _reading(path):
+            found.append(json.loads(path.read_text()))
+    if checkpoint.exists():
+        with _reading(checkpoint), np.load(checkpoint) as arrays:
+            found.append(json.loads(arrays["result"].item()))
+    if not found:
+        return None
+    result = max(found, key=lambda content: content["epochs_done"])
     for name, value in configuration.items():
         if result.get(name) != value:
             raise RunError(
                 f"{path} was made with {name}={result.get(name)!r}, not "
                 f"{value!r}. {START_AGAIN}"
             )
+    if result != found[0] or not path.exists():
+        # The last session ended after it wrote the first of the two files.
+        write_json(path, result)
     if result["epochs_done"] >= epochs:
         raise Finished(
             f"{path} is finished and is not overwritten (epochs done: "
             f"{result['epochs_done']}, asked for: {epochs})."
         )
+    if not checkpoint.exists():
+        raise RunError(
+            f"{path} has {result['epochs_done']} of {epochs} epochs, and it "
+            f"cannot be continued without {checkpoint.name}. {START_AGAIN}"
+        )
+    if result["history"] != found[-1]["history"]:
+        raise RunError(
+            f"{path} and {checkpoint.name} belong to different runs. "
+            f"{START_AGAIN}"
+        )
+    return result
 
 
 def save(path: Path, model: keras.Model, result: dict) -> None:
-    """Writes the checkpoint, then the result.
-
-    Raises RunError if they cannot be written.
-    """
+    """Writes the checkpoint, then the result."""
     arrays = {str(n): v.numpy() for n, v in enumerate(_variables(model))}
-    with _writing(path):
-        with replacing(_checkpoint(path)) as partial, open(partial, "wb") as f:
-            np.savez(f, result=json.dumps(result), **arrays)
-            f.flush()
-            os.fsync(f.fileno())
-        write_json(path, result)
+    with replacing(_checkpoint(path)) as partial, open(partial, "wb") as file:
+        np.savez(file, result=json.dumps(result), **arrays)
+        file.flush()
+        os.fsync(file.fileno())
+    write_json(path, result)
 
 
 def restore(path: Path, model: keras.Model) -> None:
     """Gives a model and its optimizer the variables of the checkpoint."""
-    checkpoint, variables = _checkpoint(path), _variables(model)
-    with _opened(checkpoint) as file:
+    with _reading(_checkpoint(path)) as checkpoint, np.load(checkpoint) as file:
         arrays = [file[str(n)] for n in range(len(file.files) - 1)]
-    shapes = [array.shape for array in arrays]
-    if shapes != [tuple(variable.shape) for variable in variables]:
-        raise RunError(
-            f"{checkpoint} holds other variables than this network and its "
-            f"optimizer have. {START_AGAIN} Received the shapes: {shapes}"
-        )
-    for variable, array in zip(variables, arrays):
-        variable.assign(array)
+        for variable, array in zip(_variables(model), arrays, strict=True):
+            variable.assign(array)
 
 
 def _checkpoint(path):
@@ -160,36 +117,12 @@ def _variables(model):
 
 
 @contextlib.contextmanager
-def _writing(path):
+def _reading(path):
     try:
-        yield
-    except OSError as error:
+        yield path
+    except Exception as error:  # A damaged file can raise anything.
         raise RunError(
-            f"{path} or its checkpoint cannot be written: {error}. The same "
-            "command continues from the last epoch that was saved."
-        ) from error
-
-
-def _read_result(path):
-    try:
-        result = json.loads(path.read_text())
-        return {**result, "epochs_done": int(result["epochs_done"])}
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise RunError(
-            f"{path} is not a result ({type(error).__name__}: {error}). Delete "
-            "it: the run then continues from its checkpoint, or starts again "
-            "if there is none."
-        ) from error
-
-
-@contextlib.contextmanager
-def _opened(checkpoint):
-    try:
-        with np.load(checkpoint) as arrays:
-            yield arrays
-    except Exception as error:  # A damaged archive can raise anything.
-        raise RunError(
-            f"{checkpoint} cannot be read ({type(error).__name__}: {error}). "
+            f"{path} cannot be read ({type(error).__name__}: {error}). "
             f"{START_AGAIN}"
         ) from error
 
@@ -287,3 +220,122 @@ def histogram(gradient: np.ndarray) -> dict:
         "not_finite": int((~np.isfinite(gradient)).sum()),
         "rms": float(np.sqrt(np.mean(size**2))) if size.size else None,
     }
+
+
+# Results that are read again.
+
+
+def format_size(name: str, size: int) -> str:
+    """A size in words: "128 cells"."""
+    words = {"cells": "{} cells", "steps": "{} time steps"}
+    return words.get(name, name + " {}").format(size)
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A result of `train.py`, finished or not; `content` is the file's."""
+
+    content: Mapping
+
+    def __getattr__(self, name):
+        return self.content[name]
+
+    @property
+    def recipe(self) -> Recipe:
+        return RECIPES[self.content["recipe"]]
+
+    @property
+    def measure(self) -> str:
+        return self.recipe.task.measure
+
+    @property
+    def title(self) -> str:
+        return ALL_SCHEMES[self.scheme].title
+
+    def fits(self, column, scheme: str, **sizes: int) -> bool:
+        """Whether it belongs to a cell of a table."""
+        name = sizes.pop("recipe", column.recipe)
+        rate = self.recipe.learning_rate(ALL_SCHEMES[self.scheme], 1)
+        return (
+            (self.content["recipe"], self.scheme) == (name, scheme)
+            and self.follow == "paper"
+            and self.learning_rate == rate
+            and {**column.sizes, **sizes}.items() <= self.sizes.items()
+        )
+
+    def differences(self, column, epochs: int) -> list[str]:
+        """How it differs from the paper's run, if `epochs` of it count."""
+        recipe = RECIPES[column.recipe]
+        paper = {**recipe.sizes, **column.sizes}
+        found = [
+            f"{format_size(name, self.sizes[name])} instead of {size}"
+            for name, size in paper.items()
+            if self.sizes[name] != size
+        ]
+        found += [
+            f"{self.data[part]:,} {kind} images instead of {count:,}"
+            for (part, count), kind in zip(
+                (recipe.examples or {}).items(),
+                ("training", "validation", "test"),
+            )
+            if self.data[part] != count
+        ]
+        found += self.content.get("departures", [])
+        if self.recipe.decay != recipe.decay:
+            found.append("the schedule compressed in proportion")
+        if epochs < recipe.epochs:
+            found.append(f"{epochs} of the paper's {recipe.epochs} epochs")
+        return found
+
+    def selected(self, epochs: int | None = None) -> dict | None:
+        """The best epoch on the validation part, among the first `epochs`."""
+        history = {name: v[:epochs] for name, v in self.history.items()}
+        return select(history, self.measure)
+
+    def score(self, epochs: int | None = None) -> float | None:
+        """The test measure there; `None` if the run diverged."""
+        best = self.selected(epochs)
+        return best and best[f"test_{self.measure}"]
+
+    def right(self) -> np.ndarray:
+        """Whether each test example was right, at the best epoch."""
+        bits = np.frombuffer(base64.b64decode(self.content["hits"]), np.uint8)
+        return np.unpackbits(bits, count=self.data["test"]).astype(bool)
+
+
+def load(folder: Path) -> list[Run]:
+    """All results of a folder. Raises RunError if a file is not one."""
+    runs = []
+    for path in folder.glob("*/*.json"):
+        try:
+            run = Run(json.loads(path.read_text()))
+            _check(run, path)
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(
+                f"{path} is not a result of train.py: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        runs.append(run)
+    schemes = list(ALL_SCHEMES)
+    return sorted(
+        runs,
+        key=lambda run: (run.experiment, schemes.index(run.scheme), run.seed),
+    )
+
+
+def _check(run, path):
+    """Raises an error if this is not a result of today's recipes."""
+    recipe = run.recipe.following(run.follow)
+    plan = Plan(
+        *(run.content["recipe"], recipe, run.scheme, run.seed, run.sizes),
+        rate=run.learning_rate,
+    )
+    if plan.path(path.parents[1]) != path:
+        raise ValueError(f"it is the result of {plan}")
+    for name, value in plan.configuration().items():
+        if run.content[name] != value:
+            found = run.content[name]
+            raise ValueError(f"its {name} is {found!r}, not {value!r}")
+    for part in PARTS:
+        if len(run.history[f"{part}_{run.measure}"]) != run.epochs_done:
+            raise ValueError(f"it has not {run.epochs_done} epochs")

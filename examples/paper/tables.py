@@ -1,19 +1,25 @@
-"""The paper's tables: its numbers, and the results that fill our cells.
+"""The numbers of the page: the paper's, and ours from the results of the runs.
 
-Two more tables are our own: networks without batch norm, and a learning rate
-that falls within a few epochs.
+First the paper's tables, and two of our own: networks without batch norm, and a
+learning rate that falls within a few epochs. Then comparisons of two schemes,
+seed by seed: runs with the same seed start from the same weights and see the
+examples in the same order, so their differences are paired.
 """
 
-import dataclasses
-import json
-import math
+import itertools
 import statistics
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from examples.paper.recipes import PARTS, RECIPES, Plan, Recipe, select
-from examples.paper.schemes import ALL_SCHEMES, SCHEMES, WEIGHT_ONLY
+import numpy as np
+from scipy import stats
 
+from examples.paper.experiments import COMPARED, WHY, best_rate
+from examples.paper.recipes import RECIPES
+from examples.paper.results import Run
+from examples.paper.schemes import ALL_SCHEMES, CONTROLS, SCHEMES, WEIGHT_ONLY
+
+GATES = ("input gate", "forget gate", "candidate", "output gate")
 # The paper's columns, in the order of `SCHEMES`. In brackets is the gap to full
 # precision.
 PAPER = {
@@ -33,8 +39,7 @@ PAPER = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table: an experiment.
 
     Args:
@@ -48,7 +53,7 @@ class Column:
 
     title: str
     recipe: str
-    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    sizes: Mapping[str, int] = {}
     ours: tuple[Mapping[str, int], ...] = ({},)
 
     @property
@@ -58,8 +63,7 @@ class Column:
         return dict(zip(SCHEMES, found.split(", "))) if found else {}
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table. Its rows are schemes.
 
     If columns are compared with each other, they have `equal_epochs`: all cells
@@ -67,65 +71,53 @@ class Table:
     full precision.
     """
 
-    columns: tuple[Column, ...]
+    columns: list[Column]
     schemes: tuple[str, ...] = tuple(SCHEMES)
     equal_epochs: bool = False
 
 
-CELLS_128 = ({}, {"cells": 128})
+STEPS_100, SMALL = {"steps": 100}, {"cells": 128}
 TABLES = {
     # Test error (%), feedforward networks
     "table1": Table(
-        (
+        [
             Column("MNIST", "mnist"),
             Column("CIFAR-10", "cifar10", ours=({}, {"recipe": "cifar10_20"})),
             Column("SVHN", "svhn", ours=({}, {"width": 32})),
-        )
+        ]
     ),
     # Test error (%) on SVHN by the number of filters K
     "table2": Table(
-        tuple(
-            Column(f"K = {width}", "svhn", {"width": width})
-            for width in (16, 32, 64, 128)
-        ),
+        [Column(f"K = {k}", "svhn", {"width": k}) for k in (16, 32, 64, 128)],
         WEIGHT_ONLY,
         equal_epochs=True,
     ),
     # Test cross-entropy (nats), LSTM
     "table3": Table(
-        (
-            Column("War and Peace", "war_and_peace", {"steps": 100}, CELLS_128),
-            Column("Linux Kernel", "linux_kernel", {"steps": 100}, CELLS_128),
-        ),
+        [
+            Column("War and Peace", "war_and_peace", STEPS_100, ({}, SMALL)),
+            Column("Linux Kernel", "linux_kernel", STEPS_100, ({}, SMALL)),
+        ],
     ),
     # Test cross-entropy (nats) on War and Peace by time steps TS
     "table4": Table(
-        tuple(
-            Column(
-                f"TS = {steps}",
-                "war_and_peace",
-                {"steps": steps},
-                ours=({"cells": 128},),
-            )
-            for steps in (10, 50, 100, 150)
-        ),
+        [
+            Column(f"TS = {ts}", "war_and_peace", {"steps": ts}, (SMALL,))
+            for ts in (10, 50, 100, 150)
+        ],
         WEIGHT_ONLY,
         equal_epochs=True,
     ),
     # Not in the paper: test error (%) on MNIST without batch norm
     "no_norm": Table(
-        (Column("no batch norm", "mnist_no_norm", ours=({"width": 512},)),)
+        [Column("no batch norm", "mnist_no_norm", ours=({"width": 512},))]
     ),
     # Not in the paper: test cross-entropy (nats) by schedule, 128 cells
     "schedule": Table(
-        (
-            Column(
-                "the paper's rates",
-                "war_and_peace",
-                {"steps": 100, "cells": 128},
-            ),
+        [
+            Column("the paper's rates", "war_and_peace", STEPS_100 | SMALL),
             Column("×0.65 after each epoch", "war_and_peace_short"),
-        ),
+        ],
         WEIGHT_ONLY,
         equal_epochs=True,
     ),
@@ -133,105 +125,18 @@ TABLES = {
 PAPER_TABLES = ("table1", "table2", "table3", "table4")
 
 
-class ResultError(Exception):
-    """A file among the results is not a result."""
-
-
-EXAMPLES = {
-    "train": "training images",
-    "validation": "validation images",
-    "test": "test images",
-}
-
-
-def format_size(name: str, size: int) -> str:
-    """A size in words: "128 cells"."""
-    words = {"cells": "{} cells", "steps": "{} time steps"}
-    return words.get(name, name + " {}").format(size)
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """A result of `train.py`, finished or not; `content` is the file's."""
-
-    content: Mapping
-
-    def __getattr__(self, name):
-        return self.content[name]
-
-    @property
-    def recipe(self) -> Recipe:
-        return RECIPES[self.content["recipe"]]
-
-    @property
-    def measure(self) -> str:
-        return self.recipe.task.measure
-
-    @property
-    def is_at_the_papers_rate(self) -> bool:
-        scheme = ALL_SCHEMES[self.scheme]
-        return self.learning_rate == self.recipe.learning_rate(scheme, 1)
-
-    def fits(self, column: Column, scheme: str, **sizes: int) -> bool:
-        """Whether it belongs to a cell of a table."""
-        name = sizes.pop("recipe", column.recipe)
-        return (
-            (self.content["recipe"], self.scheme) == (name, scheme)
-            and self.follow == "paper"
-            and self.is_at_the_papers_rate
-            and {**column.sizes, **sizes}.items() <= self.sizes.items()
-        )
-
-    def differences(self, column: Column, epochs: int) -> list[str]:
-        """How it differs from the paper's run, if `epochs` of it count."""
-        recipe = RECIPES[column.recipe]
-        paper = {**recipe.sizes, **column.sizes}
-        found = [
-            f"{format_size(name, self.sizes[name])} instead of {size}"
-            for name, size in paper.items()
-            if self.sizes[name] != size
-        ]
-        found += [
-            f"{self.data[part]:,} {EXAMPLES[part]} instead of {count:,}"
-            for part, count in (recipe.examples or {}).items()
-            if self.data[part] != count
-        ]
-        found += self.content.get("departures", [])
-        if self.recipe.decay != recipe.decay:
-            found.append("the schedule compressed in proportion")
-        if epochs < recipe.epochs:
-            found.append(f"{epochs} of the paper's {recipe.epochs} epochs")
-        return found
-
-    def selected(self, epochs: int | None = None) -> dict | None:
-        """The best epoch on the validation part, among the first `epochs`."""
-        history = {name: v[:epochs] for name, v in self.history.items()}
-        return select(history, self.measure)
-
-
-@dataclasses.dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """Runs that differ only in their seeds, and how many epochs count."""
 
-    runs: tuple[Run, ...]
+    runs: list[Run]
     epochs: int
     left_out: int
 
     @property
     def values(self) -> list[float]:
         """The test measures of the runs that did not diverge."""
-        chosen = [(run, run.selected(self.epochs)) for run in self.runs]
-        return [best[f"test_{run.measure}"] for run, best in chosen if best]
-
-    @property
-    def mean(self) -> float:
-        return statistics.fmean(self.values)
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation over the seeds; NaN for a single one."""
-        single = len(self.values) < 2
-        return math.nan if single else statistics.stdev(self.values)
+        scores = [run.score(self.epochs) for run in self.runs]
+        return [score for score in scores if score is not None]
 
     @property
     def unfinished(self) -> bool:
@@ -242,17 +147,19 @@ class Cell:
         )
 
 
-def find(
-    runs: list[Run],
-    column: Column,
-    scheme: str,
-    sizes: Mapping[str, int],
-    epochs: int | None = None,
-) -> Cell | None:
-    """The cell of a table for one of `column.ours`; `None` if nothing ran.
+def spread(values: list[float], decimals: int) -> str:
+    """Mean ± standard deviation, in bold, if there are several values."""
+    text = f"**{statistics.fmean(values):.{decimals}f}**"
+    if len(values) > 1:
+        text += f" ± {statistics.stdev(values):.{decimals}f}"
+    return text
 
-    `epochs` says how many epochs count. It defaults to the paper's, or to as
-    many as the longest run has. Runs that have fewer are left out.
+
+def _cell(runs, column, sizes, scheme, epochs):
+    """The cell of a network, or `None` if nothing ran.
+
+    If `epochs` is `None`, as many epochs count as the longest run has, but no
+    more than the paper's. Runs that have fewer are left out.
     """
     recipe = RECIPES[sizes.get("recipe", column.recipe)]
     sizes = {**recipe.sizes, **column.sizes, **sizes}
@@ -260,69 +167,234 @@ def find(
     if epochs is None:
         longest = max((run.epochs_done for run in found), default=0)
         epochs = min(longest, recipe.epochs)
-    chosen = tuple(run for run in found if run.epochs_done >= epochs)
+    chosen = [run for run in found if run.epochs_done >= epochs]
     return Cell(chosen, epochs, len(found) - len(chosen)) if chosen else None
 
 
-def shown(
-    runs: list[Run], table: Table
-) -> list[tuple[Column, Mapping[str, int], dict[str, Cell | None]]]:
-    """Our columns of a table: the column, our sizes, and the cells by scheme.
+class Shown(NamedTuple):
+    """A column of ours: its sizes, and its cells by scheme."""
+
+    column: Column
+    sizes: Mapping[str, int]
+    cells: dict[str, Cell | None]
+
+
+def shown(runs: list[Run], table: Table) -> list[Shown]:
+    """Our columns of a table.
 
     A network of `Column.ours` that has no run is left out, unless all are.
     """
 
-    def cells(column, sizes, epochs=None):
-        return {s: find(runs, column, s, sizes, epochs) for s in table.schemes}
+    def fill(column, sizes, epochs=None):
+        cells = {
+            scheme: _cell(runs, column, sizes, scheme, epochs)
+            for scheme in table.schemes
+        }
+        return Shown(column, sizes, cells)
 
     result = []
     for column in table.columns:
-        networks = [
-            (column, sizes, cells(column, sizes)) for sizes in column.ours
-        ]
-        ran = [network for network in networks if any(network[2].values())]
+        networks = [fill(column, sizes) for sizes in column.ours]
+        ran = [network for network in networks if any(network.cells.values())]
         result += ran or networks[:1]
     if table.equal_epochs:
         found = [cell for *_, row in result for cell in row.values() if cell]
         finished = [cell for cell in found if not cell.unfinished]
         epochs = min((c.epochs for c in finished or found), default=None)
-        result = [(c, sizes, cells(c, sizes, epochs)) for c, sizes, _ in result]
+        result = [fill(column, sizes, epochs) for column, sizes, _ in result]
     return result
 
 
-def load(folder: Path) -> list[Run]:
-    """All results of a folder. Raises ResultError if a file is not one."""
-    runs = []
-    for path in folder.glob("*/*.json"):
-        try:
-            content = json.loads(path.read_text())
-            _check(content, path)
-        except (ValueError, KeyError, TypeError) as error:
-            raise ResultError(
-                f"{path} is not a result of train.py: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        runs.append(Run(content))
-    schemes = list(ALL_SCHEMES)
-    return sorted(
-        runs,
-        key=lambda run: (run.experiment, schemes.index(run.scheme), run.seed),
+# Comparisons: rows of tables, each a dictionary.
+
+
+def interval(differences: list[float]) -> str:
+    """The mean of paired differences, and its 95% interval (t test).
+
+    There is no interval of a single difference.
+    """
+    text = f"{statistics.fmean(differences):+.3f}"
+    if len(differences) > 1:
+        low, high = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
+        text += f" [{low:+.3f}, {high:+.3f}]"
+    return text.replace("-", "−")
+
+
+def by_seed(runs: list[Run], experiment: str, scheme: str) -> dict[int, Run]:
+    """The runs of an experiment and a scheme."""
+    wanted = (experiment, scheme)
+    return {r.seed: r for r in runs if (r.experiment, r.scheme) == wanted}
+
+
+def leads(runs: list[Run]) -> Iterator[dict]:
+    """LAB minus BWN and LAB2 minus XNOR on the texts, at equal epochs."""
+    names = dict.fromkeys(
+        run.experiment
+        for run in runs
+        if run.measure == "loss" and run.content["recipe"] != WHY
     )
+    schemes = (("lab", "bwn"), ("lab2", "xnor"))
+    for name, pair in itertools.product(names, schemes):
+        first, second = (by_seed(runs, name, scheme) for scheme in pair)
+        pairs = [(first[s], second[s]) for s in first if s in second]
+        done = [min(a.epochs_done, b.epochs_done) for a, b in pairs]
+        for epochs in sorted(set(done)):
+            gaps = [
+                a.score(epochs) - b.score(epochs)
+                for (a, b), count in zip(pairs, done)
+                if count >= epochs
+            ]
+            yield {
+                "experiment": name,
+                "difference": " − ".join(SCHEMES[s].title for s in pair),
+                "epochs": epochs,
+                "seeds": len(gaps),
+                "nats [95%]": interval(gaps),
+            }
 
 
-def _check(content, path):
-    """Raises an error if this is not the content of a result at this path."""
-    name, scheme, seed = (content[n] for n in ("recipe", "scheme", "seed"))
-    recipe = RECIPES[name].following(content["follow"])
-    rate = content["learning_rate"]
-    plan = Plan(name, recipe, scheme, seed, content["sizes"], rate=rate)
-    if plan.path(path.parents[1]) != path:
-        raise ValueError(f"it is the result of {plan}")
-    # The recipe, batch and learning rate must be those of today.
-    for key, value in plan.configuration().items():
-        if content[key] != value:
-            raise ValueError(f"its {key} is {content[key]!r}, not {value!r}")
-    for part in PARTS:
-        values = content["history"][f"{part}_{recipe.task.measure}"]
-        if len(values) != content["epochs_done"]:
-            raise ValueError(f"it has not {content['epochs_done']} epochs")
+def why_runs(runs: list[Run], scheme: str) -> dict[int, Run]:
+    """The finished runs of a scheme at its chosen learning rate, by seed."""
+    found = [
+        r
+        for r in runs
+        if (r.content["recipe"], r.scheme) == (WHY, scheme)
+        and r.epochs_done >= r.recipe.epochs
+    ]
+    rate = best_rate(r.content for r in found if r.seed == 1)
+    return {r.seed: r for r in found if r.learning_rate == rate}
+
+
+def epochs_to_reach(run: Run, loss: float) -> int | None:
+    """The first epoch with a test loss as low as this, or `None`."""
+    losses = enumerate(run.history["test_loss"], start=1)
+    return next((n for n, x in losses if x is not None and x <= loss), None)
+
+
+def why(runs: list[Run]) -> Iterator[dict]:
+    """The schemes and the controls, compared with BWN or XNOR."""
+    for scheme in (*COMPARED, *CONTROLS):
+        reference = "xnor" if ALL_SCHEMES[scheme].input_quantizer else "bwn"
+        found, others = why_runs(runs, scheme), why_runs(runs, reference)
+        if not found:
+            continue
+        pairs = [(found[s], others[s].score()) for s in found if s in others]
+        reached = [epochs_to_reach(run, loss) for run, loss in pairs]
+        never, epochs = reached.count(None), "–"
+        if never:
+            epochs = f"not reached by {never} of {len(reached)}"
+        elif pairs:
+            epochs = f"{statistics.fmean(reached):.1f}"
+        gaps = scheme != reference and [r.score() - loss for r, loss in pairs]
+        yield {
+            "scheme": ALL_SCHEMES[scheme].title,
+            "learning rate": found[1].learning_rate,
+            "seeds": len(found),
+            "test nats": spread([run.score() for run in found.values()], 3),
+            "compared with": ALL_SCHEMES[reference].title if gaps else "–",
+            "difference [95%]": interval(gaps) if gaps else "–",
+            "epochs to its final loss": epochs,
+        }
+
+
+def ratios(runs: list[Run]) -> Iterator[dict]:
+    """LAB's α divided by mean|w|, by kernel and gate."""
+    kernels = {"input kernel": "", "recurrent kernel": "recurrent_"}
+    for scheme, kernel in itertools.product(("lab", "lab2"), kernels):
+        found = why_runs(runs, scheme).values()
+        if not found:
+            continue
+        row = {"scheme": SCHEMES[scheme].title, "weights": kernel}
+        for gate in GATES:
+            name = f"lstm/{kernels[kernel]}ratio_{gate[0]}"
+            means = [statistics.fmean(run.history[name]) for run in found]
+            row[gate] = f"{statistics.fmean(means):.3f}"
+        yield row
+
+
+def byte_rows(runs: list[Run]) -> Iterator[dict]:
+    """How large the weights of frequent and of rare bytes are."""
+    found = {s: why_runs(runs, s).values() for s in ("lab", "bwn")}
+    if not all(found.values()):
+        return
+
+    def mean(scheme, name):
+        return np.mean([r.rows[name] for r in found[scheme]], axis=0)
+
+    count, curvature = mean("lab", "count"), mean("lab", "curvature")
+    weights = {s: mean(s, "weight") for s in found}
+    last = 0
+    for part in np.array_split(np.argsort(-count), 4):
+        first, last = last + 1, last + len(part)
+        share = 100 * count[part].sum() / count.sum()
+        relative = curvature[part].mean() / curvature.mean()
+        yield {
+            "bytes by frequency": f"{first} to {last}",
+            "share of the text (%)": f"{share:.2f}",
+            "mean\\|w\\|, LAB": f"{weights['lab'][part].mean():.3f}",
+            "mean\\|w\\|, BWN": f"{weights['bwn'][part].mean():.3f}",
+            "d, LAB (mean = 1)": f"{relative:.3f}",
+        }
+
+
+def paired_errors(runs: list[Run]) -> Iterator[dict]:
+    """McNemar's exact test for the pairs of networks whose hits were kept."""
+    pairs = [("lab", "bwn"), ("lab", "binary_connect")]
+    pairs += [("lab", "full_precision"), ("lab2", "xnor"), ("lab2", "bnn")]
+    kept = {
+        (r.experiment, r.seed, r.scheme): r for r in runs if "hits" in r.content
+    }
+    for name, seed in dict.fromkeys(key[:2] for key in kept):
+        for pair in pairs:
+            both = [kept.get((name, seed, scheme)) for scheme in pair]
+            if None in both or len({r.epochs_done for r in both}) > 1:
+                continue
+            first, second = (run.right() for run in both)
+            only_first = int((~first & second).sum())
+            only_second = int((first & ~second).sum())
+            # The test needs at least one difference.
+            count = max(only_first + only_second, 1)
+            p = stats.binomtest(only_first, count, 0.5).pvalue
+            yield {
+                "experiment": name,
+                "seed": seed,
+                "networks": " and ".join(run.title for run in both),
+                "errors (%)": " and ".join(f"{r.score():.2f}" for r in both),
+                "only the first wrong": only_first,
+                "only the second wrong": only_second,
+                "p": f"{p:.2f}",
+            }
+
+
+def gradients(runs: list[Run]) -> Iterator[dict]:
+    """The size of the recurrent weights' gradients, as in Figure 2."""
+    for column, _, cells in shown(runs, TABLES["table4"]):
+        for cell in filter(None, cells.values()):
+            if column.sizes["steps"] in (10, 100):
+                run = cell.runs[0]
+                yield {
+                    "scheme": run.title,
+                    "time steps": column.sizes["steps"],
+                    "epochs": run.epochs_done,
+                    "root mean square": f"{run.recurrent_gradient['rms']:.2g}",
+                }
+
+
+def code(runs: list[Run]) -> Iterator[dict]:
+    """Runs that follow the authors' code, beside ours at equal epochs."""
+    for run in runs:
+        if run.follow != "code":
+            continue
+        name = run.experiment.removesuffix("-code")
+        ours = by_seed(runs, name, run.scheme).get(run.seed)
+        epochs = min(r.epochs_done for r in (run, ours or run))
+        scores = [r and r.score(epochs) for r in (ours, run)]
+        numbers = ["–" if s is None else f"{s:.3f}" for s in scores]
+        yield {
+            "experiment": name,
+            "scheme": run.title,
+            "seed": run.seed,
+            "epochs": epochs,
+            "as the paper says": numbers[0],
+            "as the authors' code": numbers[1],
+        }

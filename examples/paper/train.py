@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import filelock
 import keras
 import numpy as np
 
@@ -32,8 +33,9 @@ import keras_lab
 from examples.environment import environment
 from examples.paper import experiments, results
 from examples.paper.data import DataError, Part
-from examples.paper.recipes import FOLLOW, PARTS, RECIPES, Plan, select
-from examples.paper.results import Busy, Finished, NotNow, RunError
+from examples.paper.experiments import GROUPS, Plan, select
+from examples.paper.recipes import FOLLOW, PARTS, RECIPES
+from examples.paper.results import Finished, RunError
 from examples.paper.schemes import ALL_SCHEMES, SCHEMES
 
 EVALUATION_BATCH = 500
@@ -78,12 +80,21 @@ def run(
 ) -> dict:
     """Trains until the planned epochs are done, and returns the result.
 
-    Data sets are read from `data_folder`; `folder` is that of all results. Each
-    line of progress is given to `log`.
+    Raises filelock.Timeout if another process works on this run, and RunError
+    if it is finished or its files do not fit.
+
+    Args:
+        plan: The run.
+        data_folder: The folder of the data sets.
+        folder: The folder of all results.
+        jit_compile: Whether to train with XLA.
+        log: Called with each line of progress.
     """
     path, epochs = plan.path(folder), plan.all_epochs
     measure = plan.recipe.task.measure
-    with results.locked(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.with_name(f".{path.name}.lock")
+    with filelock.FileLock(lock, blocking=False):
         model, parts, result = _begin(plan, data_folder, path, jit_compile)
         first, began = result["epochs_done"] + 1, time.monotonic()
         departures = "; ".join(result["departures"])
@@ -116,7 +127,7 @@ def _begin(plan, data_folder, path, jit_compile):
     if scheme.ratio_of:
         ratios = experiments.scale_ratios(path.parents[1], plan)
         if not ratios:
-            raise NotNow(f"{plan} needs the runs of {scheme.ratio_of} first.")
+            raise RunError(f"{plan} needs the runs of {scheme.ratio_of} first.")
         scheme = scheme.scaled(ratios)
     data = recipe.load(data_folder, **plan.sizes)
     keras.utils.set_random_seed(plan.seed)
@@ -223,41 +234,32 @@ def parse(arguments=None) -> argparse.Namespace:
     """The options, with the runs that they ask for as `plans`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("what", choices=[*RECIPES, "queue"], metavar="WHAT",
-        help=f"an experiment ({', '.join(RECIPES)}), or queue")  # fmt: skip
-    add("--groups", nargs="+", choices=experiments.GROUPS, metavar="G",
-        default=list(experiments.GROUPS), help="for the queue: one or more of "
-        f"{', '.join(experiments.GROUPS)}; default: all, in this order"
-        )  # fmt: skip
-    add("--scheme", nargs="+", choices=ALL_SCHEMES, metavar="S",
-        help=f"one or more of {', '.join(ALL_SCHEMES)}; default: the first "
-        "seven")  # fmt: skip
-    add("--seed", nargs="+", type=_positive, default=[1], metavar="N",
-        help="one or more; default: 1")  # fmt: skip
-    for name, letter, text in (
-        ("epochs", "N", "number of epochs"),
-        ("width", "K", "units of a hidden layer, or filters of the first"),
-        ("cells", "C", "cells of the LSTM"),
-        ("steps", "TS", "time steps of the LSTM"),
+    add("what", choices=[*RECIPES, "queue"])
+    add("--groups", nargs="+", choices=GROUPS, default=list(GROUPS),
+        help="for the queue; default: all, in this order")  # fmt: skip
+    add("--scheme", nargs="+", choices=ALL_SCHEMES, default=list(SCHEMES),
+        help="default: the first seven")  # fmt: skip
+    add("--seed", nargs="+", type=_positive, default=[1])
+    add("--epochs", type=_positive, help="default: as in the paper")
+    for name, text in (
+        ("width", "units of a hidden layer, or filters of the first"),
+        ("cells", "cells of the LSTM"),
+        ("steps", "time steps of the LSTM"),
     ):
-        text = f"{text}; default: as in the paper"
-        add(f"--{name}", type=_positive, metavar=letter, help=text)
-    add("--rate", type=float, metavar="R",
-        help="the first learning rate; default: as in the paper")  # fmt: skip
+        add(f"--{name}", type=_positive, help=f"{text}; default: the paper's")
+    add("--rate", type=float, help="first learning rate; default: the paper's")
     add("--follow", choices=FOLLOW, default="paper",
         help="which one decides where the paper and its authors' code differ; "
         "default: paper")  # fmt: skip
-    add("--data-dir", metavar="DIR",
-        help="default: KERAS_LAB_DATA, or datasets in ~/.keras")  # fmt: skip
+    add("--data-dir", help="default: KERAS_LAB_DATA, or datasets in ~/.keras")
     add("--results-dir", type=Path, default=ROOT / "results" / "paper",
-        metavar="DIR", help="default: results/paper")  # fmt: skip
+        help="default: results/paper")  # fmt: skip
     add("--no-jit", action="store_true", help="train without XLA")
     options = parser.parse_args(arguments)
-    if options.what != "queue":
-        try:
-            options.plans = _plans(options)
-        except ValueError as error:
-            parser.error(str(error))
+    try:
+        options.plans = [] if options.what == "queue" else _plans(options)
+    except ValueError as error:
+        parser.error(str(error))
     return options
 
 
@@ -270,7 +272,6 @@ def _positive(text):
 
 
 def _plans(options):
-    """The runs that the options ask for."""
     recipe = RECIPES[options.what].following(options.follow)
     sizes = {n: getattr(options, n) for n in ("width", "cells", "steps")}
     sizes = {name: size for name, size in sizes.items() if size}
@@ -278,53 +279,54 @@ def _plans(options):
     return [
         Plan(options.what, recipe, scheme, seed, *rest)
         for seed in options.seed
-        for scheme in options.scheme or SCHEMES
+        for scheme in options.scheme
     ]
+
+
+def run_all(options) -> int:
+    """Does the runs that the options ask for; returns how many failed."""
+    queued, failed = options.what == "queue", set()
+    rest = (options.data_dir, options.results_dir, not options.no_jit)
+    while True:
+        plans = options.plans
+        if queued:
+            plans = experiments.queue(options.results_dir, options.groups)
+        done = busy = False
+        for plan in plans:
+            # Without its data, no run of an experiment can start.
+            if failed & {plan.name, str(plan)}:
+                continue
+            try:
+                run(plan, *rest)
+                keras.utils.clear_session()
+                done = True
+            except Finished as reason:
+                if not queued:
+                    log_line(f"train.py: {reason}")
+            except (DataError, RunError, OSError) as error:
+                if queued and isinstance(error, filelock.Timeout):
+                    busy = True
+                    continue
+                log_line(f"train.py: error: {error}")
+                missing = isinstance(error, DataError)
+                failed.add(plan.name if missing else str(plan))
+            if queued and done:
+                break  # What comes next may depend on this run,
+        if not queued or not (done or busy):
+            return len(failed)
+        if not done:
+            time.sleep(WAIT)  # or on one that another process does.
 
 
 def main(arguments=None) -> int:
     """Runs the command line and returns the exit code."""
     options = parse(arguments)
     keras_lab.config.keep_memory()
-    queued, failed, busy = options.what == "queue", set(), set()
-
-    def ran(plan):
-        """Whether this process did the run, or a part of it."""
-        if failed & {plan.name, str(plan)}:
-            return False
-        try:
-            run(plan, options.data_dir, options.results_dir, not options.no_jit)
-            keras.utils.clear_session()
-            return True
-        except Finished as reason:
-            if not queued:
-                log_line(f"train.py: {reason}")
-        except (DataError, RunError) as error:
-            if queued and isinstance(error, NotNow):
-                if isinstance(error, Busy):
-                    busy.add(str(plan))
-                return False
-            log_line(f"train.py: error: {error}")
-            missing = isinstance(error, DataError)
-            failed.add(plan.name if missing else str(plan))
-        return False
-
     try:
-        for plan in [] if queued else options.plans:
-            ran(plan)
-        while queued:
-            busy.clear()
-            # What comes next may depend on the run that was just done.
-            plans = experiments.queue(options.results_dir, options.groups)
-            if not any(map(ran, plans)):
-                if not busy:
-                    break
-                # Or on one that another process does.
-                time.sleep(WAIT)
+        return 1 if run_all(options) else 0
     except KeyboardInterrupt:
         log_line("\nInterrupted. The same command continues the run.")
         return 130
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

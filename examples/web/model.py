@@ -9,8 +9,6 @@ are read from the folder `KERAS_LAB_DATA`, or downloaded.
 """
 
 import argparse
-import contextlib
-import io
 import json
 import os
 import sys
@@ -25,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_lab
-from examples.paper.data import files, images
+from examples.paper import data
 from tflite_export import export_tflite, run
 
 OUTPUT = WEB / "dist" / "models"
@@ -34,23 +32,10 @@ BATCH = 100
 MODELS = {"digits.tflz": "lab", "float.tflite": None}
 
 
-def load_digits():
-    """Returns MNIST's training and test part. Pixels are in [0, 1]."""
-    folder, arrays = files.data_folder(None), []
-    for (name, shape), md5 in zip(images.MNIST_FILES.items(), images.MNIST_MD5):
-        address = images.MNIST_ADDRESS + name
-        path = files.locate(folder, f"mnist/{name}", address, md5)
-        arrays.append(files.read_idx(path, shape))
-    x, y, x_test, y_test = arrays
-    x, x_test = (a[..., None].astype("float32") / 255 for a in (x, x_test))
-    return (x, y), (x_test, y_test)
-
-
-def build_network(quantizer, batch_size=None):
+def build_network(quantizer):
     """Three convolutions and two dense layers, each with a batch norm."""
     binary = {"kernel_quantizer": quantizer, "use_bias": False}
-    pixels = keras.Input((28, 28, 1), batch_size, name="pixels")
-    network = keras.Sequential([pixels])
+    network = keras.Sequential([keras.Input((28, 28, 1), name="pixels")])
     for filters in (16, 32, 64):
         network.add(
             keras_lab.BinaryConv2D(filters, 3, padding="same", **binary)
@@ -102,19 +87,6 @@ def train(quantizer, x, y, epochs):
     return network
 
 
-def write(network, quantizer, path, x):
-    """Writes a network for LiteRT.js, which needs a fixed batch size."""
-    if quantizer:
-        export_tflite(network, path, "fast", batch_size=1, validation_data=x)
-    else:
-        # There is nothing binary in it.
-        fixed = build_network(quantizer, batch_size=1)
-        fixed.set_weights(network.get_weights())
-        converter = tf.lite.TFLiteConverter.from_keras_model(fixed)
-        with contextlib.redirect_stdout(io.StringIO()):
-            path.write_bytes(converter.convert())
-
-
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--epochs", type=int, default=4)
@@ -122,7 +94,9 @@ def main(argv=None):
     parser.add_argument("--output", type=Path, default=OUTPUT, metavar="DIR")
     arguments = parser.parse_args(argv)
     keras_lab.config.keep_memory()
-    (x, y), (x_test, y_test) = load_digits()
+    digits = data.mnist(raw=True)  # Pixels are in [0, 1].
+    x, y = map(np.concatenate, zip(digits.train, digits.validation))
+    x, x_test = (a.reshape(-1, 28, 28, 1) for a in (x, digits.test.x))
     x, y = x[: arguments.digits], y[: arguments.digits]
 
     arguments.output.mkdir(parents=True, exist_ok=True)
@@ -131,9 +105,13 @@ def main(argv=None):
         print(f"{name}:", flush=True)
         network = train(quantizer, x, y, arguments.epochs)
         path = arguments.output / name
-        write(network, quantizer, path, x_test[:200])
+        format = "fast" if quantizer else "float"
+        # LiteRT.js needs a fixed batch size.
+        export_tflite(
+            network, path, format, batch_size=1, validation_data=x_test[:200]
+        )
         (scores,) = run(path, x_test).values()
-        accuracy = float(np.mean(scores.argmax(axis=1) == y_test))
+        accuracy = float(np.mean(scores.argmax(axis=1) == digits.test.y))
         size = path.stat().st_size
         print(f"{name}: {size} bytes, test accuracy {accuracy:.2%}", flush=True)
         found[name] = {"bytes": size, "accuracy": accuracy}

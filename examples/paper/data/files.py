@@ -7,6 +7,7 @@ import hashlib
 import math
 import os
 import pickle
+import shutil
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -64,26 +65,34 @@ def data_folder(folder: str | os.PathLike | None = None) -> Path:
 
 
 def locate(
-    folder: Path,
-    name: str,
-    url: str,
-    file_hash: str | None = None,
-    archive: bool = False,
+    folder: Path, name: str, url: str, file_hash: str | None = None
 ) -> Path:
     """The path of a file, which is downloaded if it is missing.
 
     Args:
         folder: The data folder.
         name: The path of the file below it.
-        url: The address of the file, or of an archive with its folder.
+        url: The address of the file, or of a `.tar.gz` file that holds `name`.
         file_hash: The MD5 or SHA-256 of what is downloaded, if it is known.
-        archive: Whether the address is that of a `.tar.gz` file.
     """
     path = folder / name
     if path.is_file():
         return path
     try:
-        _download(path, url, file_hash, archive)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Only a complete file gets its name.
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            downloaded = keras.utils.get_file(
+                Path(url).name,
+                url,
+                cache_dir=scratch,
+                cache_subdir="",
+                file_hash=file_hash,
+            )
+            if url.endswith(".tar.gz"):
+                shutil.unpack_archive(downloaded, folder, filter="data")
+            else:
+                os.replace(downloaded, path)
     except Exception as error:  # `get_file` raises Exception itself.
         raise DataError(
             f"{path} is missing and could not be downloaded from {url}: "
@@ -91,26 +100,6 @@ def locate(
             "has it with --data-dir or KERAS_LAB_DATA."
         ) from error
     return path
-
-
-def _download(path, url, file_hash, archive):
-    """Downloads a file; only a complete one gets its name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        downloaded = keras.utils.get_file(
-            "download.tar.gz" if archive else "download",
-            url,
-            cache_dir=scratch,
-            cache_subdir="",
-            file_hash=file_hash,
-            extract=archive,
-        )
-        if not archive:
-            os.replace(downloaded, path)
-            return
-        for file in (Path(downloaded) / path.parent.name).iterdir():
-            if not (path.parent / file.name).exists():
-                os.replace(file, path.parent / file.name)
 
 
 def file_digest(path: Path, algorithm: str = "sha256") -> str:

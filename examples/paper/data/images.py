@@ -8,12 +8,6 @@ from examples.paper.data import files, preprocessing
 from examples.paper.data.files import Dataset, Part, damaged
 
 MNIST_ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-MNIST_MD5 = (
-    "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-    "d53e105ee54ea40749a09fcbcd1e9432",
-    "9fb629c4189551a2d022fa330f9573f3",
-    "ec29112dd5afa0611ce80d1b7f02629c",
-)
 MNIST_FILES = {
     "train-images-idx3-ubyte.gz": (60_000, 28, 28),
     "train-labels-idx1-ubyte.gz": (60_000,),
@@ -21,9 +15,7 @@ MNIST_FILES = {
     "t10k-labels-idx1-ubyte.gz": (10_000,),
 }
 CIFAR_ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
-CIFAR_SHA256 = (
-    "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
-)
+CIFAR_FILES = (*(f"data_batch_{n}" for n in range(1, 6)), "test_batch")
 SVHN_ADDRESS = "http://ufldl.stanford.edu/housenumbers/"
 SVHN_MD5 = {
     "train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373",
@@ -46,7 +38,9 @@ CONTENT = {
 }
 
 
-def mnist(folder: str | os.PathLike | None = None) -> Dataset:
+def mnist(
+    folder: str | os.PathLike | None = None, raw: bool = False
+) -> Dataset:
     """MNIST: 50,000 / 10,000 / 10,000 images of 784 pixels.
 
     Pixels are in [0, 1], minus the mean image of the training part. The
@@ -54,19 +48,21 @@ def mnist(folder: str | os.PathLike | None = None) -> Dataset:
 
     Args:
         folder: The data folder, see `data_folder`.
+        raw: Whether not to subtract the mean image.
     """
     folder = files.data_folder(folder)
     paths, arrays = [], []
-    for (name, shape), md5 in zip(MNIST_FILES.items(), MNIST_MD5):
-        path = files.locate(folder, f"mnist/{name}", MNIST_ADDRESS + name, md5)
+    for name, shape in MNIST_FILES.items():
+        path = files.locate(folder, f"mnist/{name}", MNIST_ADDRESS + name)
         array = files.read_idx(path, shape)
         _check_content(path, array)
         paths.append(path)
         arrays.append(array)
     images = np.concatenate(arrays[0::2]).reshape(70_000, 784)
     images = images.astype(np.float32) / 255
-    mean = images[:50_000].mean(axis=0, dtype=np.float64)
-    images -= mean.astype(np.float32)
+    if not raw:
+        mean = images[:50_000].mean(axis=0, dtype=np.float64)
+        images -= mean.astype(np.float32)
     parts = _split(images, np.concatenate(arrays[1::2]), 50_000, 60_000)
     return Dataset(*parts, classes=10, files=_digests(paths))
 
@@ -104,16 +100,9 @@ def cifar10(
         raw: Whether to return the bytes as they are, 0 to 255.
     """
     folder = files.data_folder(folder)
-    names = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
     paths = [
-        files.locate(
-            folder,
-            f"cifar-10-batches-py/{name}",
-            CIFAR_ADDRESS,
-            CIFAR_SHA256,
-            archive=True,
-        )
-        for name in names
+        files.locate(folder, f"cifar-10-batches-py/{name}", CIFAR_ADDRESS)
+        for name in CIFAR_FILES
     ]
     images, labels = _read_cifar10(paths)
     if not raw:

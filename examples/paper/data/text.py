@@ -26,10 +26,8 @@ def war_and_peace(
     The arguments are those of `text_file`, with the data folder instead of the
     path; the parts have 80, 10 and 10 percent.
     """
-    path = _locate(
-        *("warpeace_input.txt", (3_258_246,), 87, folder),
-        WAR_AND_PEACE_SHA256,
-    )
+    name = "warpeace_input.txt"
+    path = _locate(folder, name, (3_258_246,), 87, WAR_AND_PEACE_SHA256)
     return text_file(path, steps, batch, limit, percent=(80, 10))
 
 
@@ -44,7 +42,7 @@ def linux_kernel(
     original is not known, so it is recognized by its length and its bytes.
     """
     sizes = (6_206_996, 6_208_197)
-    path = _locate("linux_input.txt", sizes, 101, folder)
+    path = _locate(folder, "linux_input.txt", sizes, 101)
     data = text_file(path, steps, batch, percent=(90, 5))
     if path.stat().st_size == sizes[0]:
         return data
@@ -55,15 +53,17 @@ def linux_kernel(
     return dataclasses.replace(data, departures=(other,))
 
 
-def _locate(name, sizes, symbols, folder, sha256=None):
+def _locate(folder, name, sizes, symbols, sha256=None):
     folder = files.data_folder(folder)
     path = files.locate(folder, f"text/{name}", ADDRESS + name, sha256)
     content = path.read_bytes()
-    if len(content) not in sizes:
-        raise damaged(path, f"it has {len(content)} bytes, not {sizes[0]}")
-    found = len(set(content))
-    if found != symbols:
-        raise damaged(path, f"it has {found} different bytes, not {symbols}")
+    found = (len(content), len(set(content)))
+    if found[0] not in sizes or found[1] != symbols:
+        raise damaged(
+            path,
+            f"it has {found[0]} bytes, {found[1]} of them distinct, not "
+            f"{sizes[0]} and {symbols}",
+        )
     return path
 
 

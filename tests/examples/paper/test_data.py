@@ -2,13 +2,10 @@
 
 import functools
 import gzip
-import http.server
-import io
 import itertools
 import os
 import pickle
 import tarfile
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -113,45 +110,52 @@ def test_the_folder_is_the_argument_then_the_environment_then_keras_home(
         data_folder(tmp_path / "no_such_folder")
 
 
-@pytest.fixture
-def server(tmp_path):
-    """A web server for `tmp_path/web`: gives the folder and the address."""
+def test_a_missing_file_is_downloaded_once(tmp_path):
     web = tmp_path / "web"
     web.mkdir()
-    handler = functools.partial(
-        http.server.SimpleHTTPRequestHandler, directory=str(web)
-    )
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
-        threading.Thread(target=httpd.serve_forever).start()
-        yield web, f"http://127.0.0.1:{httpd.server_port}/"
-        httpd.shutdown()
-
-
-def test_a_missing_file_is_downloaded_once(server, tmp_path):
-    web, address = server
-    with pytest.raises(DataError, match=r"(?s)no/file.*404.*KERAS_LAB_DATA"):
-        files.locate(tmp_path, "set/file", address + "no/file")
+    with pytest.raises(DataError, match=r"(?s)no/file.*KERAS_LAB_DATA"):
+        files.locate(tmp_path, "set/file", f"{web.as_uri()}/no/file")
     assert not any((tmp_path / "set").iterdir())
     (web / "file").write_bytes(b"content")
-    for _ in range(2):
-        path = files.locate(tmp_path, "set/file", address + "file")
-        assert path.read_bytes() == b"content"
-        (web / "file").unlink(missing_ok=True)
-    assert [path.name for path in path.parent.iterdir()] == ["file"]
-
-
-def test_an_archive_gives_the_files_that_are_missing(server, tmp_path):
-    web, address = server
     with tarfile.open(web / "set.tar.gz", "w:gz") as archive:
-        for name in ("one", "two"):
-            entry = tarfile.TarInfo(f"set/{name}")
-            entry.size = 3
-            archive.addfile(entry, io.BytesIO(b"abc"))
-    (tmp_path / "set").mkdir()
-    (tmp_path / "set" / "one").write_bytes(b"the user's")
-    files.locate(tmp_path, "set/two", address + "set.tar.gz", archive=True)
-    found = {path.name: path.read_bytes() for path in tmp_path.glob("set/*")}
-    assert found == {"one": b"the user's", "two": b"abc"}
+        archive.add(web / "file", "set/member")
+    for name, source in (("file", "file"), ("member", "set.tar.gz")):
+        for _ in range(2):
+            address = f"{web.as_uri()}/{source}"
+            path = files.locate(tmp_path, f"set/{name}", address)
+            assert path.read_bytes() == b"content"
+            (web / source).unlink(missing_ok=True)
+    names = [path.name for path in path.parent.iterdir()]
+    assert sorted(names) == ["file", "member"]
+
+
+class Evil:
+    def __reduce__(self):
+        return (os.mkdir, ("evil",))
+
+
+@pytest.mark.parametrize(
+    ("read", "content"),
+    [
+        (
+            functools.partial(files.read_idx, shape=(2, 1, 2)),
+            gzip.compress(b"\0\0\x08\1\0\0\0\x09"),
+        ),
+        (
+            files.read_cifar_batch,
+            pickle.dumps({b"data": Evil(), b"labels": []}),
+        ),
+        (files.read_mat, b"MATLAB 5.0"),
+    ],
+)
+def test_a_damaged_file_is_named_and_cannot_run_code(
+    tmp_path, monkeypatch, read, content
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "part").write_bytes(content)
+    with pytest.raises(DataError, match=r"part is not the expected file"):
+        read(tmp_path / "part")
+    assert not (tmp_path / "evil").exists()
 
 
 # MNIST.
@@ -183,27 +187,11 @@ def test_mnist_parts_have_the_papers_sizes_and_share_no_image(
         255 * got[:, :3] + mean, pixels[:, 0, :3], atol=0.01
     )
     np.testing.assert_array_equal(labels, numbers % 10)
-
-
-@needs("mnist/train-images-idx3-ubyte.gz")
-def test_mnist_is_the_real_one():
-    data = datasets.mnist(DATA)
-    np.testing.assert_array_equal(data.train.y[:6], [5, 0, 4, 1, 9, 2])
-    np.testing.assert_array_equal(data.test.y[:5], [7, 2, 1, 0, 4])
-    assert np.abs(data.train.x.mean(axis=0)).max() < 1e-5
-
-
-def test_a_damaged_idx_file_is_named(tmp_path):
-    path = tmp_path / "images.gz"
-    path.write_bytes(gzip.compress(b"\0\0\x08\1\0\0\0\x09"))
-    with pytest.raises(DataError, match=r"images\.gz is not the expected"):
-        files.read_idx(path, (2, 1, 2))
+    raw, _ = joined(datasets.mnist(tmp_path, raw=True))
+    np.testing.assert_allclose(255 * raw[:, :3], pixels[:, 0, :3], atol=0.01)
 
 
 # CIFAR-10.
-
-
-CIFAR_FILES = [f"data_batch_{n}" for n in range(1, 6)] + ["test_batch"]
 
 
 @pytest.mark.slow
@@ -212,24 +200,20 @@ def test_cifar10_parts_are_the_files_one_after_the_other():
     data = datasets.cifar10(DATA, raw=True)
     assert lengths(data) == [45_000, 5_000, 10_000]
     folder = Path(DATA) / "cifar-10-batches-py"
-    batches = [
-        pickle.loads((folder / name).read_bytes(), encoding="bytes")
-        for name in CIFAR_FILES
-    ]
     got, labels = joined(data)
-    pixels = np.concatenate([batch[b"data"] for batch in batches])
-    # Every 7th image is enough, and takes less memory.
-    expected = pixels[::7].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    np.testing.assert_array_equal(got[::7], expected)
-    expected = np.concatenate([batch[b"labels"] for batch in batches])
-    np.testing.assert_array_equal(labels, expected)
+    for number, name in enumerate(images.CIFAR_FILES):
+        batch = pickle.loads((folder / name).read_bytes(), encoding="bytes")
+        here = slice(10_000 * number, 10_000 * (number + 1))
+        pixels = batch[b"data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        np.testing.assert_array_equal(got[here], pixels)
+        np.testing.assert_array_equal(labels[here], batch[b"labels"])
 
 
 def test_cifar10_is_whitened_by_its_50000_training_images(
     tmp_path, monkeypatch, rng
 ):
     (tmp_path / "cifar-10-batches-py").mkdir()
-    for name in CIFAR_FILES:
+    for name in images.CIFAR_FILES:
         (tmp_path / "cifar-10-batches-py" / name).write_bytes(b"")
     pixels = rng.integers(0, 256, (60_000, 2, 2, 3)).astype(np.uint8)
     pixels[50_000:] //= 4
@@ -240,20 +224,6 @@ def test_cifar10_is_whitened_by_its_50000_training_images(
     mean, whiten = zca_oracle(x[:50_000])
     expected = ((x - mean) @ whiten).reshape(got.shape)
     np.testing.assert_allclose(got, expected, atol=1e-3)
-
-
-class Evil:
-    def __reduce__(self):
-        return (os.mkdir, ("evil",))
-
-
-def test_a_file_of_cifar10_cannot_run_code(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    content = pickle.dumps({b"data": Evil(), b"labels": []})
-    (tmp_path / "data_batch_1").write_bytes(content)
-    with pytest.raises(DataError, match=r"data_batch_1 is not the expected"):
-        files.read_cifar_batch(tmp_path / "data_batch_1")
-    assert not (tmp_path / "evil").exists()
 
 
 # SVHN.
@@ -289,11 +259,7 @@ def test_svhn_parts_share_no_image_and_validation_is_even(
     if extra:
         write_mat(tmp_path, "extra", 230, 6000)
     data = datasets.svhn(tmp_path)
-    assert lengths(data) == [
-        400 if extra else 100,
-        6000 if extra else 4000,
-        300,
-    ]
+    assert lengths(data) == ([400, 6000, 300] if extra else [100, 4000, 300])
     assert np.ptp(np.bincount(data.validation.y)) == 0
     x, labels = joined(data)
     numbers = x[:, 0, 0, 0] + 256 * x[:, 1, 0, 0]
@@ -331,12 +297,9 @@ def test_svhn_is_identified_by_its_images_not_by_the_date_in_the_file(
     assert datasets.svhn(tmp_path).files != before
 
 
-def test_a_damaged_file_of_svhn_is_named(tmp_path):
-    train = write_mat(tmp_path, "train", 300, 0)
+def test_too_few_images_of_a_digit_are_an_error(tmp_path):
+    write_mat(tmp_path, "train", 300, 0)
     with pytest.raises(DataError, match=r"train_32x32\.mat.*300 images"):
-        datasets.svhn(tmp_path)
-    train.write_bytes(train.read_bytes()[:3000])
-    with pytest.raises(DataError, match=r"train_32x32\.mat is not the exp"):
         datasets.svhn(tmp_path)
 
 
@@ -384,5 +347,5 @@ def test_a_text_that_does_not_fit_is_an_error(tmp_path):
     with pytest.raises(DataError, match="too short"):
         datasets.text_file(path)
     path.write_bytes(bytes(3_258_246))
-    with pytest.raises(DataError, match="1 different bytes, not 87"):
+    with pytest.raises(DataError, match="1 of them distinct, not"):
         datasets.war_and_peace(tmp_path)
