@@ -15,12 +15,12 @@ import importlib
 # The module of each public name. It is imported when the name is first used:
 # TensorFlow takes seconds to import, and reading a file does not need it.
 _MODULES = {
-    "Agreement": "agreement",
+    "Agreement": "report",
     "ContainerError": "expanders.tflz",
     "ConversionError": "errors",
     "ExportReport": "report",
     "Format": "formats",
-    "InFloat": "agreement",
+    "InFloat": "report",
     "InvalidModelError": "errors",
     "LayerRow": "report",
     "NothingBinaryError": "errors",

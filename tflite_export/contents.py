@@ -5,18 +5,16 @@ from collections import Counter
 
 import numpy as np
 
-from tflite_export.agreement import Agreement, InFloat
 from tflite_export.container import read_content
 from tflite_export.errors import damage_as_error
 from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel, inputs_of, name_of
 from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
 from tflite_export.graph.names import readable
-from tflite_export.graph.notes import FEWER_BYTES, NO_NOTE
 from tflite_export.graph.weight_storage import stored_tensor, unfold_float16
 from tflite_export.graph.weights import WEIGHTED_OPERATORS, weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
-from tflite_export.report import ExportReport, LayerRow
+from tflite_export.report import Agreement, ExportReport, InFloat, LayerRow
 from tflite_export.runtimes import (
     OLDEST,
     describe_version,
@@ -38,21 +36,22 @@ def inspect(path) -> ExportReport:
     """
     content, size = read_content(path)
     with damage_as_error("TFLite model"):
-        return describe(content, size)
+        return describe(FlatModel(content), len(content), size)
 
 
 def describe(
-    content: bytes,
+    model: FlatModel,
+    expanded_bytes: int,
     file_bytes: int,
     format: str | None = None,
     agreement: Agreement | None = None,
     in_float: InFloat | None = None,
 ) -> ExportReport:
-    """The report on a `.tflite` file, given its bytes and its size on disk.
+    """The report on a `.tflite` file, given its sizes, expanded and on disk.
 
-    A file of format `"float"` does not name its format.
+    A file of format `"float"` does not name its format. The model may be
+    changed.
     """
-    model = FlatModel(content)
     metadata = read_metadata(model)
     expected_ram = _expected_ram(model)
     rows, described, float_bytes, not_packed = [], set(), None, []
@@ -70,12 +69,12 @@ def describe(
     )
     if float_bytes is None:
         more = sum(4 * row.weights - row.bytes for row in rows)
-        float_bytes = len(content) + more
+        float_bytes = expanded_bytes + more
     return ExportReport(
         format=format,
         layers=tuple(rows),
         file_bytes=file_bytes,
-        expanded_bytes=len(content),
+        expanded_bytes=expanded_bytes,
         float_bytes=float_bytes,
         expected_ram_bytes=expected_ram,
         operators=dict(sorted(operators.items())),
@@ -125,8 +124,8 @@ def _binary_rows(model, metadata):
 def _implied_note(metadata, entry):
     """A note that a small file has no room for."""
     if metadata["format"] == "packed" and entry["arithmetic"] == "float32":
-        return FEWER_BYTES
-    return NO_NOTE
+        return "which takes fewer bytes in this network"
+    return ""
 
 
 def _other_rows(model, described, by_value):

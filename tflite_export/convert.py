@@ -22,18 +22,19 @@ from tflite_export.prepare import (
 LOWEST = np.finfo(np.float32).min
 
 
-def convert(model: keras.Model, batch_size: int | None = None) -> FlatModel:
-    """A functional model of plain Keras layers as a TFLite model.
+def convert(model: keras.Model, batch_size: int | None = None) -> bytes:
+    """A functional model of plain Keras layers as a float `.tflite` file.
 
     The signature is `serving_default`. Its inputs and outputs have the names
     that they have in Keras. The batch size is fixed, or `None` for any.
     """
     import tensorflow as tf
 
-    module = tf.Module()
-    module.serve = _serving_function(model, batch_size)
     with _calls_marked(model):
-        function = module.serve.get_concrete_function()
+        serve = _serving_function(model, batch_size)
+        function = serve.get_concrete_function()
+    # The module has no function: TensorFlow would trace it again to save it.
+    module = tf.Module()
     module.weights = function.variables
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
         [function], module
@@ -52,7 +53,7 @@ def convert(model: keras.Model, batch_size: int | None = None) -> FlatModel:
     flat = FlatModel(content)
     _remove_barriers(flat)
     _name_inputs_and_outputs(flat, model)
-    return flat
+    return flat.to_bytes()
 
 
 def _serving_function(model, batch_size):

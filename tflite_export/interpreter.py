@@ -130,6 +130,37 @@ def run_batches(interpreter, values: dict, wanted, samples: int) -> dict:
     }
 
 
+def run_with_tensors(
+    model: FlatModel, inputs: dict, tensors, more_inputs: dict | None = None
+) -> tuple[dict, dict]:
+    """Runs a model; returns its outputs by name, and tensors by number.
+
+    The tensors become outputs of the model, because XNNPACK keeps what is not
+    an output to itself. Those that no operator computes are left out.
+
+    Args:
+        model: The model. It is changed.
+        inputs: The samples, by the names of the inputs.
+        tensors: The numbers of tensors of the main subgraph.
+        more_inputs: Samples of inputs without a name, by their numbers.
+    """
+    main = model.subgraphs[0]
+    input_tensors, output_tensors = model.signature()
+    values = {input_tensors[name]: x for name, x in inputs.items()}
+    values |= more_inputs or {}
+    computed = {i for op in main.operators for i in op.outputs.tolist()}
+    tensors = sorted(computed.intersection(tensors))
+    new = [number for number in tensors if number not in main.outputs]
+    main.outputs = np.append(main.outputs, np.array(new, np.int32))
+    model.model.signatureDefs = None
+    samples = len(next(iter(inputs.values())))
+    interpreter = make_interpreter(model.to_bytes())
+    wanted = {*output_tensors.values(), *tensors}
+    found = run_batches(interpreter, values, wanted, samples)
+    outputs = {name: found[n] for name, n in output_tensors.items()}
+    return outputs, {number: found[number] for number in tensors}
+
+
 def by_input(argument: str, names: list[str], data, rank: int) -> dict:
     """The arrays of each input by its name.
 

@@ -16,9 +16,8 @@ from tflite_export.errors import InvalidModelError, damage_as_error
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.flatbuffer.schema import schema
 from tflite_export.formats import Format, Storage
-from tflite_export.graph.notes import NOTES
 from tflite_export.graph.packed_bits import unpack_signs
-from tflite_export.graph.site import Site
+from tflite_export.graph.site import Note, Site
 
 METADATA_NAME = "keras_lab.binary_weights"
 # Version 1 has no checksums, versions 2 and 3 have none of the metadata. In
@@ -203,7 +202,7 @@ def _note(weight, version):
         _check(weight, {"note": _is_text})
         return weight["note"]
     _check(weight, {"note": _is_number})
-    return NOTES[weight["note"]]
+    return str(list(Note)[weight["note"]])
 
 
 def _is_text(value):
@@ -289,7 +288,7 @@ def _entry(model, site, kernel):
         "path": path,
         "operator": stored.operator,
         "arithmetic": "int8" if site.int8 else "float32",
-        "note": NOTES.index(site.note),
+        "note": list(Note).index(site.note),
         "shape": list(stored.shape),
         "first_channel": 0 if kernel is None else kernel.first_channel,
         "encoding": str(site.storage),

@@ -12,7 +12,8 @@ import keras
 import numpy as np
 
 import keras_lab
-from tflite_export.inner_tensors import run_with_tensors, sign_arguments
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.interpreter import run_with_tensors
 
 # A value is a tie if it is so small, relative to the largest one.
 TIE = 1e-5
@@ -33,7 +34,8 @@ class Ties:
     """
 
     def __init__(self, content: bytes, inputs: dict):
-        _, tensors = run_with_tensors(content, inputs, sign_arguments(content))
+        arguments = sign_arguments(content)
+        _, tensors = run_with_tensors(FlatModel(content), inputs, arguments)
         samples = len(next(iter(inputs.values())))
         self._tensors = [
             x.reshape(samples, -1)
@@ -99,6 +101,25 @@ class Ties:
                 if equal >= most:
                     best, most = np.where(ties, other, own), equal
         return best.astype(x.dtype), ties
+
+
+def sign_arguments(content: bytes) -> list[int]:
+    """The tensors of the main subgraph of which a sign is taken.
+
+    A sign is a SIGN, or a GREATER_EQUAL with zero.
+    """
+    model = FlatModel(content)
+    main, found = model.subgraphs[0], []
+    for operator in main.operators:
+        name, inputs = model.operator_name(operator), inputs_of(operator)
+        if name == "GREATER_EQUAL":
+            zero = model.constant(main.tensors[inputs[1]])
+            if zero is None or np.any(zero):
+                continue
+        elif name != "SIGN":
+            continue
+        found.append(inputs[0])
+    return found
 
 
 def _inputs(operation):

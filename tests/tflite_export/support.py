@@ -17,7 +17,7 @@ from tflite_export.prepare import (
     input_names,
     trained_kernels,
 )
-from tflite_export.rewrite import rewrite
+from tflite_export.rewrite import rewrite_once
 from tflite_export.runtimes import Runtime
 from tflite_export.validate import predict
 
@@ -68,7 +68,7 @@ class Exported:
         self.model = model
         self.frozen = as_functional(keras_lab.freeze(model, strict=False))
         batch_size = fixed_batch_size(self.frozen, batch_size)
-        self.converted = convert(self.frozen, batch_size).to_bytes()
+        self.converted = convert(self.frozen, batch_size)
         self.content = functools.cache(self._content)
         self.samples = functools.cache(self._samples)
 
@@ -80,7 +80,7 @@ class Exported:
         kernels, kind = trained_kernels(self.model), OtherWeights(other_weights)
         options = Format(format), kernels, kind, Runtime.of(runtime)
         # The small models of the tests stand for large ones.
-        return rewrite(self.flat(), *options, may_be_larger=True)
+        return rewrite_once(self.converted, *options)[0]
 
     def _samples(self, count):
         """Random inputs, and what Keras computes from them, by name."""

@@ -19,9 +19,9 @@ from tflite_export import (
     layers_in_float,
     run,
 )
-from tflite_export.agreement import compare
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.rewrite import rewrite
+from tflite_export.validate import compare
 
 slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
 

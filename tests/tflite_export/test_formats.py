@@ -11,13 +11,12 @@ from tests.tflite_export.support import (
     operators,
     tolerance,
 )
-from tflite_export import Format, inspect
+from tflite_export import Format, inspect, transformations
 from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.graph.weights import ALWAYS_PER_CHANNEL
 from tflite_export.plan import plan
 from tflite_export.prepare import trained_kernels
-from tflite_export.transformations import registry
 
 # The other cases are slow. These go through every transformation.
 REPRESENTATIVES = """
@@ -120,7 +119,10 @@ def test_the_representatives_go_through_every_transformation():
             flat = model.flat()
             found |= {
                 step
-                for step in (*registry.REPAIRS, *registry.PREPARATIONS)
+                for step in (
+                    *transformations.REPAIRS,
+                    *transformations.PREPARATIONS,
+                )
                 for subgraph in flat.subgraphs
                 for operator in subgraph.operators
                 if step.can_apply(flat, subgraph, operator)
@@ -130,7 +132,7 @@ def test_the_representatives_go_through_every_transformation():
             found |= {step for site in sites for step in site.steps}
             assert flat.to_bytes() == model.flat().to_bytes()
     assert found == {
-        *registry.REPAIRS,
-        *registry.PREPARATIONS,
-        *registry.TRANSFORMATIONS,
+        *transformations.REPAIRS,
+        *transformations.PREPARATIONS,
+        *transformations.TRANSFORMATIONS,
     }

@@ -158,10 +158,13 @@ def test_a_packed_file_is_never_larger_than_with_exact_operators(make):
     model = Exported(randomize(make()))
     kernels = trained_kernels(model.model)
     paths = [kernel.path for kernel in kernels]
-    exact = rewrite(model.flat(), Format.PACKED_FLOAT, kernels)
+    exact = rewrite(model.converted, Format.PACKED_FLOAT, kernels=kernels)
     for in_float in ([], paths[:1], paths):
         content = rewrite(
-            model.flat(), Format.PACKED, kernels, in_float=frozenset(in_float)
+            model.converted,
+            Format.PACKED,
+            kernels=kernels,
+            in_float=frozenset(in_float),
         )
         assert len(content) <= len(exact)
 
@@ -171,7 +174,7 @@ def test_a_convolution_is_fast_if_that_takes_no_more_bytes():
     layers = LARGE, norm, relu, conv(512, 3, **same), norm, relu
     model = Exported(randomize(net((4, 8, 512), *layers)()))
     kernels = trained_kernels(model.model)
-    content = rewrite(model.flat(), Format.PACKED, kernels)
+    content = rewrite(model.converted, Format.PACKED, kernels=kernels)
     assert inspect(content).operators["BATCH_MATMUL"] == 6
 
 

@@ -9,7 +9,7 @@ import keras_lab
 from tests.tflite_export.models import conv, depthwise, net, norm
 from tests.tflite_export.support import randomize
 from tflite_export import export_tflite, inspect, run
-from tflite_export.graph.notes import KEPT_IN_FLOAT
+from tflite_export.graph.site import Note
 
 
 def a_bad_layer_among_good_ones(*dense_units):
@@ -46,7 +46,7 @@ def test_only_the_layer_that_loses_precision_is_in_float(
     assert f"1 layer in float32: {found.more_bytes:,} bytes" in str(report)
     for rows in (report.layers, inspect(path).layers):
         notes = {row.layer: (row.arithmetic, row.note) for row in rows}
-        assert notes.pop("bad/kernel") == ("float32", KEPT_IN_FLOAT)
+        assert notes.pop("bad/kernel") == ("float32", Note.KEPT_IN_FLOAT)
         assert set(notes.values()) == {("int8", "")}
     assert "looking for the layers" in capsys.readouterr().err
     assert len(keras_lab.binary_weights(model)) == 5

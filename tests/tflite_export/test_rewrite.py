@@ -31,7 +31,7 @@ def file_of(shape, *parts):
     for layer, kernel in parts:
         model.add(layer)
         layer.kernel.assign(kernel)
-    return FlatModel(convert(as_functional(model)).to_bytes())
+    return FlatModel(convert(as_functional(model)))
 
 
 def dense_file(*kernels):

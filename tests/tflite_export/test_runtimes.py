@@ -14,8 +14,8 @@ from tests.tflite_export.support import (
 )
 from tflite_export import ConversionError, export_tflite, inspect
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.graph.notes import NO_KERNEL_IN_RUNTIME
-from tflite_export.graph.versions import has_several_scales
+from tflite_export.graph.site import Note
+from tflite_export.graph.weights import has_several_scales
 from tflite_export.runtimes import (
     OLDEST,
     Runtime,
@@ -92,7 +92,7 @@ def test_the_report_names_the_oldest_runtime(case, format, oldest):
 
 def test_the_cost_of_an_old_runtime_is_in_the_report():
     report = inspect(exported("transpose").content("packed", runtime=OLD))
-    assert f"in float32, {NO_KERNEL_IN_RUNTIME}" in str(report)
+    assert f"in float32, {Note.NO_KERNEL_IN_RUNTIME}" in str(report)
 
 
 def test_what_an_old_runtime_would_get_wrong_is_refused():

@@ -7,10 +7,7 @@ zero ones as a sparse tensor, at times in front of a DENSIFY.
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
-from tflite_export.graph.weights import (
-    WEIGHTED_OPERATORS,
-    weight_uses,
-)
+from tflite_export.graph.weights import reads_as_weights, weight_uses
 
 UNFOLDED = ("DEQUANTIZE", "DENSIFY")
 
@@ -51,7 +48,7 @@ def unfold_float16(model: FlatModel) -> dict[tuple, tuple]:
         if value is None or value.dtype != np.float16:
             continue
         if all(
-            _reads_as_weights(model, user, tensor)
+            reads_as_weights(model, user, tensor)
             for user in model.consumers(subgraph, tensor)
         ):
             buffer = model.add_buffer(value.astype(np.float32))
@@ -69,13 +66,3 @@ def keep_unfolded(model: FlatModel, unfolded: dict, kept: set[tuple]) -> None:
             model.release(subgraph, source)
         else:
             subgraph.tensors[place[1]].buffer = 0
-
-
-def _reads_as_weights(model, operator, tensor):
-    inputs = inputs_of(operator)
-    weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
-    return (
-        weighted is not None
-        and inputs.count(tensor) == 1
-        and inputs[weighted.weights] == tensor
-    )

@@ -36,6 +36,8 @@ WEIGHTED_OPERATORS = {
     # An embedding; one scale per row.
     "GATHER": WeightedOperator(0, (0, 1), data=1, weights=0),
 }
+# The types of integer weights.
+INTEGERS = ("INT8", "INT4", "INT2")
 # The weights are the second input of the operators that have a bias.
 FIRST_BIAS = 2
 # With one scale for all channels their int8 kernels compute something else.
@@ -145,6 +147,24 @@ def weight_uses(model: FlatModel) -> Iterator[tuple]:
                 continue
             if len(inputs) > place and inputs[place] >= 0:
                 yield (number, inputs[place]), operator
+
+
+def reads_as_weights(model: FlatModel, operator, tensor: int) -> bool:
+    """Whether an operator reads a tensor as its weights, and nowhere else."""
+    inputs = inputs_of(operator)
+    weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
+    return (
+        weighted is not None
+        and inputs.count(tensor) == 1
+        and inputs[weighted.weights] == tensor
+    )
+
+
+def has_several_scales(tensor) -> bool:
+    """Whether the integers of a tensor have more than one scale."""
+    parameters = tensor.quantization
+    scales = None if parameters is None else parameters.scale
+    return scales is not None and len(scales) > 1
 
 
 def _is_embedding(model, subgraph, inputs):

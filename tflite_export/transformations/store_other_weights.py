@@ -17,13 +17,14 @@ from tflite_export.formats import Format, OtherWeights
 from tflite_export.graph.replacement import is_grouped
 from tflite_export.graph.signs import comes_from_sign, reaches_sign
 from tflite_export.graph.site import CONSTANT_INT8
-from tflite_export.graph.versions import INTEGERS, weights_of
 from tflite_export.graph.weights import (
     ALWAYS_PER_CHANNEL,
     FIRST_BIAS,
+    INTEGERS,
     WEIGHTED_OPERATORS,
+    reads_as_weights,
 )
-from tflite_export.runtimes import Runtime
+from tflite_export.runtimes import Runtime, weights_of
 from tflite_export.transformations.int8_arithmetic import compute_in_int8
 
 # The operator and the tensor that restore smaller ones take as many bytes.
@@ -160,21 +161,11 @@ def _channel_axis(model, users, index):
     """The axis of channels, or `None` if the operators have none in common."""
     axes = {
         WEIGHTED_OPERATORS[model.operator_name(user)].axis
-        if _reads_as_weights(model, user, index)
+        if reads_as_weights(model, user, index)
         else None
         for user in users
     }
     return axes.pop() if len(axes) == 1 else None
-
-
-def _reads_as_weights(model, operator, index):
-    inputs = inputs_of(operator)
-    weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
-    return (
-        weighted is not None
-        and inputs[weighted.weights] == index
-        and inputs.count(index) == 1
-    )
 
 
 def _is_near_signs(model, subgraph, users):
@@ -199,7 +190,7 @@ def _has_kernel(model, subgraph, users, index, runtime):
         names.remove("TRANSPOSE_CONV")
     return all(
         model.operator_name(user) in names
-        and _reads_as_weights(model, user, index)
+        and reads_as_weights(model, user, index)
         and not is_grouped(model, subgraph, user)
         for user in users
     )
