@@ -34,11 +34,8 @@ LARGEST_MODEL = (1 << 31) - 1  # A flatbuffer cannot be larger.
 def read_content(path) -> tuple[bytes, int]:
     """The bytes of a `.tflite` file, and how many are stored.
 
-    Raises InvalidModelError if the file is a damaged container.
-
-    Args:
-        path: The path of a `.tflite` file or of a container, or its content as
-            bytes. The first bytes tell what it is.
+    Raises InvalidModelError if the file is a damaged container. The first bytes
+    tell whether it is one.
     """
     if isinstance(path, (bytes, bytearray, memoryview)):
         stored = bytes(path)

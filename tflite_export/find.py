@@ -30,13 +30,10 @@ def find_binary_constants(
 ) -> list[BinaryConstant]:
     """The binary weights of a model, in the order in which they are used.
 
-    Args:
-        model: The model.
-        kernels: The trained kernels. If they are known, only they are binary,
-            and the signs are theirs, even in a channel that a batch norm with
-            γ = 0 made zero. If there are none, every constant that is ±s is.
-        float_layers: The paths of layers whose kernels are not binary. Their
-            values may look like those of a trained kernel.
+    If the trained kernels are known, only they are binary, and the signs are
+    theirs, even in a channel that a batch norm with γ = 0 made zero. If there
+    are none, every constant that is ±s is. `float_layers` are the paths of
+    layers whose kernels are not binary, although their values may look so.
     """
     uses, matches = {}, {}
     for place, operator in weight_uses(model):
@@ -133,7 +130,7 @@ def _matches(model, place, operator, kernels, float_layers):
     layers = [layers_in(name_of(part)) for part in (tensor, output)]
     if not kernels:
         # The table of a GATHER may be anything.
-        return [] if name == "GATHER" else _untrained(weights, axis)
+        return [] if name == "GATHER" else _by_value(weights, axis)
     named = {*layers[0], *layers[1]}
     matches = []
     for kernel in kernels:
@@ -205,13 +202,12 @@ def _choose(matches):
 
 def _constant(model, place, operator, match):
     number, index = place
-    kernel, scales = match.kernel, match.scales
+    kernel, signs = match.kernel, match.signs
     name = model.operator_name(operator)
     to_keras = WEIGHTED_OPERATORS[name].to_keras
-    axis = WEIGHTED_OPERATORS[name].axis % match.signs.ndim
-    flipped = scales < 0
-    aligned = _aligned(flipped, match.signs.ndim, axis)
-    signs = np.where(aligned, -match.signs, match.signs)
+    axis = WEIGHTED_OPERATORS[name].axis % signs.ndim
+    flipped = match.scales < 0
+    signs = np.where(_aligned(flipped, signs.ndim, axis), -signs, signs)
     if kernel is not None:
         path, shape = kernel.path, kernel.signs.shape
     else:
@@ -227,15 +223,15 @@ def _constant(model, place, operator, match):
         to_keras=to_keras,
         shape=shape,
         signs=signs.astype(np.int8),
-        scales=np.abs(scales),
+        scales=np.abs(match.scales),
         flipped=np.flatnonzero(flipped),
         kernel=kernel,
         path=path,
     )
 
 
-def _untrained(weights, axis):
-    """The match of weights about which nothing is known."""
+def _by_value(weights, axis):
+    """The match of weights about which nothing is known, if they are ±s."""
     signs = np.where(weights < 0, np.int8(-1), np.int8(1))
     scales = _scales(weights, signs, axis)
     if scales is None:

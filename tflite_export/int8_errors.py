@@ -12,7 +12,6 @@ from collections import defaultdict
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
-from tflite_export.flatbuffer.schema import shape_of
 from tflite_export.graph.loops import loop_of
 from tflite_export.graph.site import Site
 from tflite_export.graph.weights import INTEGERS, WEIGHTED_OPERATORS
@@ -29,12 +28,8 @@ def shares_of_error(
 ) -> dict[str, float]:
     """The share of the outputs' error that each int8 kernel adds, by path.
 
-    Args:
-        model: The float model.
-        content: The bytes of the same model with int8 arithmetic. A tensor of
-            the float model has the same number here.
-        sites: The kernels of `model` that compute in int8.
-        inputs: The samples, by the names of the inputs.
+    `content` is the file of the float model with int8 arithmetic, where each
+    tensor has the same number. `sites` are its kernels that compute in int8.
     """
     main = model.subgraphs[0]
     tensors = {
@@ -87,10 +82,8 @@ def _cut(model, values):
         old = inputs_of(operator)[position]
         if old not in values:
             continue
-        template = main.tensors[old]
-        shape, kind = shape_of(template), model.type_name(template)
-        number = model.add_tensor(main, None, shape, kind)
-        main.tensors[number].shapeSignature = template.shapeSignature
+        type_name = model.type_name(main.tensors[old])
+        number = model.add_tensor_like(main, old, type_name)
         main.inputs = np.append(main.inputs, np.int32(number))
         operator.inputs[position] = number
         new[number] = values[old]

@@ -32,13 +32,7 @@ def write_in_tolerance(
 
     The number of files that are tried is about the logarithm of the number of
     layers. If none is within the tolerance, the result is that with all layers
-    in float32.
-
-    Args:
-        content: The bytes of the float file.
-        options: The arguments of `rewrite` by name, except `in_float`.
-        reference: What the file must compute.
-        tolerance: The largest relative error.
+    in float32. `options` are arguments of `rewrite`, except `in_float`.
 
     Returns:
         The bytes of the file, its agreement with the reference, and which

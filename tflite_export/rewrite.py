@@ -8,7 +8,7 @@ from tflite_export.errors import NothingBinaryError, damage_as_error
 from tflite_export.find import find_binary_constants, kernels_not_found
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import Format, OtherWeights, Storage
-from tflite_export.graph.weight_storage import keep_unfolded, unfold_float16
+from tflite_export.graph.dequantize import keep_unfolded, unfold_float16
 from tflite_export.graph.weights import Kernel
 from tflite_export.metadata import write_metadata
 from tflite_export.plan import plan
@@ -51,8 +51,7 @@ def pack(path) -> bytes:
     model = FlatModel(content)
     with damage_as_error("TFLite model, or one that `pack` does not know"):
         unfolded = unfold_float16(model)
-        found = find_binary_constants(model)
-        kept = {(constant.subgraph, constant.tensor) for constant in found}
+        kept = {constant.place for constant in find_binary_constants(model)}
         keep_unfolded(model, unfolded, kept)
         packed = rewrite(model.to_bytes(), Format.PACKED)
     if len(packed) >= len(content):
@@ -66,14 +65,9 @@ def pack(path) -> bytes:
 
 
 def rewrite(content: bytes, format: Format, **options) -> bytes:
-    """Writes the weights of a float file in a format.
+    """Writes a float file in a format, with the options of `rewrite_once`.
 
     A file in the format `"packed"` is never larger than in `"packed_float"`.
-
-    Args:
-        content: The bytes of the float file.
-        format: The format to write.
-        **options: Other arguments of `rewrite_once`.
     """
     found, winograd = rewrite_once(content, format, **options)
     if format != Format.PACKED:
@@ -104,7 +98,7 @@ def rewrite_once(
     fewest_for_winograd: int = 0,
     name: Format | None = None,
 ) -> tuple[bytes, list[int]]:
-    """Writes the weights of a float file in a format, however large it gets.
+    """Writes a float file in a format, however large it gets.
 
     Args:
         content: The bytes of the float file.
@@ -112,9 +106,7 @@ def rewrite_once(
         kernels, float_layers: As in `find_binary_constants`.
         other_weights: How to store weights that are not binary.
         runtime: The oldest runtime that must run the file.
-        in_float: The paths of kernels to compute with in float32, whatever the
-            format.
-        fewest_for_winograd: As in `plan`.
+        in_float, fewest_for_winograd: As in `plan`.
         name: The format that the file says it has. Defaults to `format`.
 
     Returns:
@@ -140,8 +132,7 @@ def rewrite_once(
             step.apply(site)
         if site.storage == Storage.FLOAT32:
             not_packed.append(site.constant.path)
-    binary = {site.place for site in sites}
-    binary |= {(c.subgraph, c.tensor) for c in constants}
+    binary = {part.place for part in (*sites, *constants)}
     store_other_weights(model, other_weights, format, runtime, binary)
     set_versions(model)
     if format != Format.FLOAT:

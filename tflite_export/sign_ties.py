@@ -24,13 +24,8 @@ LEAST_EQUAL = 0.99
 class Ties:
     """Makes a rebuilt model take the signs of a file wherever there are ties.
 
-    Args:
-        content: The bytes of a `.tflite` file.
-        inputs: The samples, by the names of the inputs.
-
-    Attributes:
-        count: How many ties were met. Set by calling the model in `broken`.
-        values: How many values before a sign there were.
+    `count` is how many ties were met when the model was called in `broken`, and
+    `values` how many values before a sign there were.
     """
 
     def __init__(self, content: bytes, inputs: dict):
@@ -104,15 +99,12 @@ class Ties:
 
 
 def sign_arguments(content: bytes) -> list[int]:
-    """The tensors of the main subgraph of which a sign is taken.
-
-    A sign is a SIGN, or a GREATER_EQUAL with zero.
-    """
+    """The tensors of the main subgraph of which a sign is taken."""
     model = FlatModel(content)
     main, found = model.subgraphs[0], []
     for operator in main.operators:
         name, inputs = model.operator_name(operator), inputs_of(operator)
-        if name == "GREATER_EQUAL":
+        if name == "GREATER_EQUAL":  # Zero or one: see `sign_inputs`.
             zero = model.constant(main.tensors[inputs[1]])
             if zero is None or np.any(zero):
                 continue

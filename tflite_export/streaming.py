@@ -13,7 +13,7 @@ import numpy as np
 import keras_lab
 from tflite_export.errors import ConversionError
 from tflite_export.interpreter import by_input
-from tflite_export.prepare import as_functional, input_names, output_names
+from tflite_export.keras_model import as_functional, input_names, output_names
 
 
 def with_states(model: keras.Model) -> keras.Model:
@@ -57,12 +57,9 @@ def with_states(model: keras.Model) -> keras.Model:
 
 
 def with_zero_states(model: keras.Model, rebuilt: keras.Model, data):
-    """Validation data for the rebuilt model: states that are missing are zero.
+    """Validation data for the model that `with_states` made of the given one.
 
-    Args:
-        model: The model that the user gave.
-        rebuilt: What `with_states` made of it.
-        data: What the user gave as `validation_data`.
+    States that are missing are zero.
     """
     names = input_names(as_functional(model))
     has_states = isinstance(data, dict) and set(data) > set(names)
@@ -127,11 +124,9 @@ def _tensor(layer, shape, dtype="float32"):
 
 
 def _take_vectors(layer):
-    """Makes a layer take one-hot vectors, and returns what encodes indices.
-
-    Freezing makes a model of a layer that takes indices, and a model inside the
-    model cannot have the state as inputs.
-    """
+    """Makes a layer take one-hot vectors, and returns what encodes indices."""
+    # Freezing makes a model of a layer that takes indices, and a model inside
+    # the model cannot have the state as inputs.
     (node,) = layer["inbound_nodes"]
     indices = node["args"][0]["config"]
     length = layer["config"]["one_hot"]

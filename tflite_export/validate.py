@@ -9,7 +9,7 @@ import keras_lab
 from tflite_export.errors import ConversionError, ValidationError
 from tflite_export.formats import Format, OtherWeights
 from tflite_export.interpreter import MOST_SAMPLES, interpreter_class, run
-from tflite_export.prepare import (
+from tflite_export.keras_model import (
     as_functional,
     channels_first_note,
     computing_in_float32,
@@ -20,8 +20,8 @@ from tflite_export.report import Agreement
 from tflite_export.sign_ties import Ties, sign_arguments
 
 # The largest ‖y' − y‖ / ‖y‖. Float arithmetic differs in the order of sums,
-# int8 arithmetic rounds the inputs of each layer to 8 bits.
-# Weights of 16 bits have rounding errors of their own.
+# weights of 16 bits have rounding errors of their own, and int8 arithmetic
+# rounds the inputs of each layer to 8 bits.
 FLOAT_TOLERANCE, FLOAT16_TOLERANCE, INT8_TOLERANCE = 1e-3, 1e-2, 0.1
 # A smaller difference counts as none. A weight that is zero is stored with a
 # positive scale, because a scale must be positive.
@@ -30,23 +30,15 @@ NEGLIGIBLE = 1e-20
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """What a file must compute.
+    """What a file must compute. Inputs and outputs are given by name."""
 
-    Attributes:
-        rebuilt: The model rebuilt from plain Keras layers.
-        inputs: The samples, by the names of the inputs.
-        origin: `"given"` or `"random"`.
-        outputs: What the given model computes, by the names of the outputs.
-        rebuilt_error: ‖y' − y‖ / ‖y‖ of the rebuilt model.
-        dtype: `"float32"` if the model has another precision and its layers
-            computed in float32 here. Else empty.
-    """
-
-    rebuilt: keras.Model
+    rebuilt: keras.Model  # From plain Keras layers.
     inputs: dict
-    origin: str
-    outputs: dict
-    rebuilt_error: float
+    origin: str  # "given" or "random".
+    outputs: dict  # What the given model computes.
+    rebuilt_error: float  # ‖y' − y‖ / ‖y‖ of the rebuilt model.
+    # "float32" if the model has another precision, and its layers computed in
+    # float32 here. Else empty.
     dtype: str
 
 
@@ -61,14 +53,8 @@ def reference(
 
     Raises ValidationError if an output is not finite, and ConversionError if
     the rebuilt model, from which the file is made, computes something else.
-
-    Args:
-        model: The given model. Layers of another precision compute in float32
-            for a while, as those of the file do.
-        rebuilt: The model rebuilt from plain Keras layers, in float32.
-        inputs: The samples, by the names of the inputs.
-        origin: `"given"` or `"random"`.
-        tolerance: The user's tolerance, or `None`.
+    Layers of another precision compute in float32 for a while, as those of the
+    file do.
     """
     with computing_in_float32(model) as changed:
         outputs = predict(as_functional(model), inputs)
@@ -283,11 +269,8 @@ def compare(
 
 
 def _errors(y, z, largest):
-    """The largest, mean and relative error of an output z that should be y.
-
-    `largest` is the largest number of all outputs. An output that should be
-    zero is measured by it.
-    """
+    """The largest, mean and relative error of an output z that should be y."""
+    # An output that should be zero is measured by the largest number of all.
     errors = np.abs(z - y)
     errors[errors < NEGLIGIBLE] = 0
     scale = np.abs(y).max(initial=0) or largest

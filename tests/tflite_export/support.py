@@ -4,6 +4,7 @@ import functools
 
 import keras
 import numpy as np
+import pytest
 
 import keras_lab
 from tests.tflite_export.models import CASES
@@ -11,7 +12,7 @@ from tflite_export import Format, read_packed, run
 from tflite_export.convert import convert
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.formats import OtherWeights
-from tflite_export.prepare import (
+from tflite_export.keras_model import (
     as_functional,
     fixed_batch_size,
     input_names,
@@ -21,6 +22,7 @@ from tflite_export.rewrite import rewrite_once
 from tflite_export.runtimes import Runtime
 from tflite_export.validate import predict
 
+slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
 FORMATS = [str(name) for name in Format]
 BINARY_FORMATS = [format for format in FORMATS if format != "float"]
 
@@ -152,3 +154,10 @@ def sign_bits(model):
     """The tensors of a flat model's main subgraph that hold sign bits."""
     tensors = model.subgraphs[0].tensors
     return [t for t in tensors if name_of(t).endswith("/sign_bits")]
+
+
+def change_sign_bits(model, change):
+    """Changes the words of the first binary weight of a packed flat model."""
+    tensor = sign_bits(model)[0]
+    words = change(model.constant(tensor).copy()).astype(np.int16)
+    tensor.buffer = model.add_buffer(words)

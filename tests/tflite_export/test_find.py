@@ -1,6 +1,5 @@
 """Each trained kernel is found in the file, under its own unique path."""
 
-import functools
 import itertools
 
 import keras
@@ -16,13 +15,14 @@ from tests.tflite_export.support import (
     random_signs,
     randomize,
     sign_bits,
+    slow_param,
 )
 from tflite_export import export as export_module
 from tflite_export import export_tflite, inspect, pack, read_packed, run
 from tflite_export.find import _choose, _Match
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.graph.weights import Kernel
-from tflite_export.prepare import trained_kernels
+from tflite_export.keras_model import trained_kernels
 
 
 def binary(name, **options):
@@ -84,7 +84,6 @@ def odd_names():
 
 MODELS = [towers, towers_of_different_sizes, a_block_used_twice]
 MODELS += [inner_layers, a_row, odd_names]
-slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("make", MODELS)
@@ -147,8 +146,7 @@ def beside_one_input():
 @pytest.mark.parametrize(
     "format", ["packed", slow_param("packed_float"), slow_param("fast")]
 )
-def test_a_float_kernel_that_looks_binary_stays_float(tmp_path, make, format):
-    path = tmp_path / "m.tflite"
+def test_a_float_kernel_that_looks_binary_stays_float(path, make, format):
     model = keras.Sequential(make())
     report = export_tflite(model, path, format)
     kinds = {row.layer: (row.kind, row.arithmetic) for row in report.layers}
@@ -247,10 +245,7 @@ def test_a_scale_of_its_inputs_leaves_a_dense_layer_binary(case):
 
 
 @pytest.mark.parametrize("format", BINARY_FORMATS)
-def test_a_kernel_that_is_not_packed_is_named(
-    tmp_path, rng, monkeypatch, format
-):
-    path = tmp_path / "m.tflite"
+def test_a_kernel_that_is_not_packed_is_named(path, rng, monkeypatch, format):
     absent = Kernel("net/other", random_signs(rng, 8, 6), np.float32(1))
     monkeypatch.setattr(
         export_module,

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from keras import layers
 
-import keras_lab
 from tests.tflite_export.models import (
     conv,
     dense,
@@ -115,12 +114,11 @@ def test_int8_matrices_have_a_scale_per_channel():
     assert np.all(np.abs(restored - kernel) <= 0.501 * scales[:, None])
 
 
-def test_channels_with_equal_scales_share_one_scale(tmp_path):
+def test_channels_with_equal_scales_share_one_scale(path):
     parts = maker(layers.Conv2D)(24, 3), maker(layers.ReLU)(), conv(8, 3)
     model = net((8, 8, 16), *parts)()
     kernel = model.layers[0].kernel
     kernel.assign(0.1 * keras.ops.sign(kernel))
-    path = tmp_path / "m.tflite"
     report = export_tflite(
         model, path, "fast", other_weights="int8", runtime="tensorflow-2.13"
     )
@@ -153,13 +151,10 @@ def test_unpacking_still_happens_only_once(format):
     content = model.content(format, "float16")
     flat = FlatModel(content)
     main = flat.subgraphs[0]
-    written = {}
     for operator in main.operators:
-        for tensor in operator.outputs.tolist():
-            written[tensor] = operator
         if flat.operator_name(operator) == "GATHER":
             for tensor in operator.inputs.tolist():
-                producer = written.get(tensor)
+                producer = flat.producer(main, tensor)
                 name = producer and flat.operator_name(producer)
                 assert name != "DEQUANTIZE"
     make_interpreter(content).allocate_tensors()
@@ -185,18 +180,3 @@ def test_the_errors_of_rounding_are_accepted_or_refused(tmp_path):
         export_tflite(model, path, other_weights="int8", tolerance=1e-6)
     with pytest.raises(ValueError, match="other_weights='int4'"):
         export_tflite(model, path, other_weights="int4")
-
-
-@pytest.mark.slow
-def test_the_paper_lstm_in_int8_is_smaller_than_its_peers(tmp_path):
-    keras.utils.set_random_seed(1)
-    model = keras.Sequential(
-        [
-            keras.Input((100,), dtype="uint8"),
-            layers.Reshape((-1, 1)),
-            keras_lab.BinaryLSTM(512, return_sequences=True, one_hot=87),
-            layers.Dense(87),
-        ]
-    )
-    report = export_tflite(model, tmp_path / "m.tflz", other_weights="int8")
-    assert report.file_bytes < 210_000

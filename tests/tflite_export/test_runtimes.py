@@ -109,8 +109,8 @@ def test_what_an_old_runtime_would_get_wrong_is_refused():
         check_runtime(flat, Runtime.of("litert-1.0"))
 
 
-def test_the_browser_gets_a_batch_size_of_one(tmp_path):
-    path, model = tmp_path / "m.tflite", net((8,), dense(4))()
+def test_the_browser_gets_a_batch_size_of_one(path):
+    model = net((8,), dense(4))()
     report = export_tflite(model, path)
     assert report.batch_size is None
     assert "not LiteRT.js: the batch size is open" in str(report)
@@ -122,8 +122,8 @@ def test_the_browser_gets_a_batch_size_of_one(tmp_path):
     assert "not CompiledModel" in str(transpose)
 
 
-def test_the_browser_gets_no_image_of_open_size(tmp_path):
-    path, model = tmp_path / "m.tflite", net((None, None, 3), conv(4, 3))()
+def test_the_browser_gets_no_image_of_open_size(path):
+    model = net((None, None, 3), conv(4, 3))()
     report = export_tflite(model, path, batch_size=1)
     assert report.batch_size == 1 and report.has_open_size
     assert "not LiteRT.js: a size of an input is open" in str(report)
@@ -138,11 +138,9 @@ def test_the_browser_gets_no_image_of_open_size(tmp_path):
         *("tensorflow", "phone", 2.13),
     ],
 )
-def test_an_unknown_or_too_old_runtime_is_named(tmp_path, name):
+def test_an_unknown_or_too_old_runtime_is_named(path, name):
     with pytest.raises(ValueError, match="Received: runtime="):
-        export_tflite(
-            net((8,), dense(4))(), tmp_path / "m.tflite", runtime=name
-        )
+        export_tflite(net((8,), dense(4))(), path, runtime=name)
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,17 @@ class FlatModel:
         subgraph.tensors.append(tensor)
         return len(subgraph.tensors) - 1
 
+    def add_tensor_like(
+        self, subgraph, tensor: int, type_name="FLOAT32", parameters=None
+    ) -> int:
+        """A tensor of the same sizes as another one, which may be open."""
+        like = subgraph.tensors[tensor]
+        new = self.add_tensor(
+            subgraph, None, shape_of(like), type_name, parameters
+        )
+        subgraph.tensors[new].shapeSignature = like.shapeSignature
+        return new
+
     def add_constant(self, subgraph, name, value, parameters=None) -> int:
         value = np.asarray(value)
         types = {dtype: name for name, dtype in NUMPY_TYPES.items()}
@@ -181,13 +192,12 @@ class FlatModel:
         position: int,
         operator: str,
         inputs: list,
-        name: str,
         shape: tuple,
         type_name: str = "FLOAT32",
         **options,
     ) -> int:
         """Inserts an operator; returns the tensor that it writes."""
-        tensor = self.add_tensor(subgraph, name, shape, type_name)
+        tensor = self.add_tensor(subgraph, None, shape, type_name)
         new = self.operator(operator, inputs, [tensor], **options)
         subgraph.operators.insert(position, new)
         return tensor

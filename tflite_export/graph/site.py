@@ -97,7 +97,7 @@ class Site:
 
     def __post_init__(self):
         self.stored = self.constant
-        self.place = self.constant.subgraph, self.constant.tensor
+        self.place = self.constant.place
         uses = weight_uses(self.model)
         self.users = [user for place, user in uses if place == self.place]
 

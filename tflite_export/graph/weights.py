@@ -11,17 +11,11 @@ from tflite_export.flatbuffer.schema import shape_of
 
 @dataclasses.dataclass(frozen=True)
 class WeightedOperator:
-    """The layout of an operator's weights.
+    """The layout of an operator's weights."""
 
-    Attributes:
-        axis: The axis of output channels.
-        to_keras: The axes of the weights in the order of the Keras kernel.
-        data: Which input of the operator is the data.
-        weights: Which input of the operator is the weights.
-    """
-
-    axis: int
-    to_keras: tuple
+    axis: int  # Of output channels.
+    to_keras: tuple  # The axes in the order of the Keras kernel.
+    # Which inputs of the operator are the data and the weights.
     data: int = 0
     weights: int = 1
 
@@ -46,18 +40,11 @@ ALWAYS_PER_CHANNEL = ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """A trained binary kernel as Keras has it.
+    """A trained binary kernel as Keras has it, or a part of its channels."""
 
-    Attributes:
-        path: Its path in the model, unique there.
-        signs: int8 array of ±1 in the shape of the kernel.
-        alpha: float32 array with one α or several.
-        first_channel: For a part of a kernel, the channel at which it begins.
-    """
-
-    path: str
-    signs: np.ndarray
-    alpha: np.ndarray
+    path: str  # Unique in the model.
+    signs: np.ndarray  # int8, ±1, in the shape of the kernel.
+    alpha: np.ndarray  # float32, one α or several.
     first_channel: int = 0
 
     def is_of(self, layer: str) -> bool:
@@ -103,6 +90,11 @@ class BinaryConstant:
     kernel: Kernel | None
     path: str
     twins: tuple = ()
+
+    @property
+    def place(self) -> tuple:
+        """The numbers of its subgraph and of the tensor in it."""
+        return self.subgraph, self.tensor
 
     @property
     def is_uniform(self) -> bool:

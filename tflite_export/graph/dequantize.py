@@ -7,6 +7,7 @@ zero ones as a sparse tensor, at times in front of a DENSIFY.
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.flatbuffer.schema import shape_of
 from tflite_export.graph.weights import reads_as_weights, weight_uses
 
 UNFOLDED = ("DEQUANTIZE", "DENSIFY")
@@ -26,13 +27,10 @@ def stored_tensor(model: FlatModel, subgraph, tensor: int) -> int:
 
 
 def unfold_float16(model: FlatModel) -> dict[tuple, tuple]:
-    """Makes weights in front of a DEQUANTIZE float32 constants.
+    """Makes weights behind a DEQUANTIZE float32, if nothing else reads them.
 
-    Only those that nothing else reads. The operators DEQUANTIZE stay.
-
-    Returns:
-        For the place of each such weight the operator, and the number of the
-        constant that the file stores.
+    The operator stays. Returns it for the place of each such weight, with the
+    number of the constant that the file stores.
     """
     found = {}
     for place, _ in list(weight_uses(model)):
@@ -66,3 +64,12 @@ def keep_unfolded(model: FlatModel, unfolded: dict, kept: set[tuple]) -> None:
             model.release(subgraph, source)
         else:
             subgraph.tensors[place[1]].buffer = 0
+
+
+def dequantize(model: FlatModel, subgraph, tensor: int) -> None:
+    """Makes the operators that read a constant read it as float32."""
+    users = model.consumers(subgraph, tensor)
+    shape = shape_of(subgraph.tensors[tensor])
+    floats = model.insert(subgraph, 0, "DEQUANTIZE", [tensor], shape)
+    for user in users:
+        user.inputs[user.inputs == tensor] = floats
