@@ -149,8 +149,13 @@ def validation_inputs(model: keras.Model, data) -> tuple[dict, str]:
     arrays = by_input("validation_data", names, data, rank)
     received = [array.shape for array in arrays.values()]
     expected = [tuple(tensor.shape) for tensor in model.inputs]
+    fit = [
+        len(shape) == len(sizes)
+        and all(n in (None, m) for m, n in zip(shape[1:], sizes[1:]))
+        for shape, sizes in zip(received, expected)
+    ]
     if (
-        not all(map(_fits, received, expected))
+        not all(fit)
         or len({shape[0] for shape in received}) != 1
         or received[0][0] == 0
     ):
@@ -187,9 +192,3 @@ def _random_input(rng, tensor):
     if keras.backend.is_float_dtype(tensor.dtype):
         return rng.normal(size=shape).astype(tensor.dtype)
     return rng.integers(0, 2, shape).astype(tensor.dtype)
-
-
-def _fits(received, expected):
-    return len(received) == len(expected) and all(
-        size in (None, given) for given, size in zip(received[1:], expected[1:])
-    )

@@ -40,7 +40,16 @@ def read_content(path) -> tuple[bytes, int]:
     if isinstance(path, (bytes, bytearray, memoryview)):
         stored = bytes(path)
     elif isinstance(path, (str, os.PathLike)):
-        stored = _read_file(Path(path))
+        path = Path(path)
+        if path.is_dir():
+            raise IsADirectoryError(
+                f"The path is a directory. Received: '{path}'"
+            )
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"There is no such file. Received: '{path}'"
+            )
+        stored = path.read_bytes()
     else:
         raise TypeError(
             "Expected the path of a .tflite or .tflz file, or its bytes. "
@@ -52,14 +61,6 @@ def read_content(path) -> tuple[bytes, int]:
         return expand(stored, LARGEST_MODEL), len(stored)
     except ContainerError as error:
         raise InvalidModelError(str(error)) from error
-
-
-def _read_file(path):
-    if path.is_dir():
-        raise IsADirectoryError(f"The path is a directory. Received: '{path}'")
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no such file. Received: '{path}'")
-    return path.read_bytes()
 
 
 def is_shrunk(content: bytes) -> bool:

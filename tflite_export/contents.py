@@ -176,6 +176,11 @@ def _expected_ram(model):
     keeps a copy of the constants that it computes with. The activations of one
     operator are in memory at the same time.
     """
+
+    def ram(tensor):
+        count = math.prod(max(n, 1) for n in shape_of(tensor))
+        return count * BITS.get(TYPES[tensor.type], 0) // 8
+
     total = activations = 0
     for subgraph in model.subgraphs:
         known = {
@@ -186,7 +191,7 @@ def _expected_ram(model):
         for operator in subgraph.operators:
             inputs = [i for i in inputs_of(operator) if i >= 0]
             outputs = operator.outputs.tolist()
-            sizes = {i: _ram(subgraph.tensors[i]) for i in (*inputs, *outputs)}
+            sizes = {i: ram(subgraph.tensors[i]) for i in (*inputs, *outputs)}
             if inputs and set(inputs) <= known:
                 known.update(outputs)
                 total += sum(sizes[i] for i in outputs)
@@ -200,8 +205,3 @@ def _expected_ram(model):
             needed = sum(n for i, n in sizes.items() if i not in known)
             activations = max(activations, needed)
     return total + activations
-
-
-def _ram(tensor):
-    count = math.prod(max(n, 1) for n in shape_of(tensor))
-    return count * BITS.get(TYPES[tensor.type], 0) // 8

@@ -118,21 +118,18 @@ def _marked_call(layer, scope, call, *args, **kwargs):
 def _remove_barriers(flat):
     for subgraph in flat.subgraphs:
         for barrier in list(subgraph.operators):
-            if not _is_barrier(flat, subgraph, barrier):
+            if (
+                flat.operator_name(barrier) != "MAXIMUM"
+                or barrier.outputs[0] in subgraph.outputs
+            ):
+                continue
+            x, lowest = inputs_of(barrier)
+            value = flat.constant(subgraph.tensors[lowest])
+            if value is None or not np.all(value == LOWEST):
                 continue
             subgraph.operators.remove(barrier)
             for operator in subgraph.operators:
-                through = operator.inputs == barrier.outputs[0]
-                operator.inputs[through] = barrier.inputs[0]
-
-
-def _is_barrier(flat, subgraph, operator):
-    if flat.operator_name(operator) != "MAXIMUM":
-        return False
-    if operator.outputs[0] in subgraph.outputs:
-        return False
-    lowest = flat.constant(subgraph.tensors[inputs_of(operator)[1]])
-    return lowest is not None and np.all(lowest == LOWEST)
+                operator.inputs[operator.inputs == barrier.outputs[0]] = x
 
 
 def _name_inputs_and_outputs(flat, model):
@@ -160,7 +157,14 @@ def _explained(error, model, function, batch_size):
     for body in graph.library.function:
         nodes += body.node_def
     names = [node.name for node in nodes if node.op in types]
-    layers = sorted(set(map(_layer_of, names)))
+    # The innermost layer in the name of each operation.
+    paths = {name: layers_in(name) for name in names}
+    layers = sorted(
+        {
+            f"layer '{path[-1]}'" if path else f"'{name}'"
+            for name, path in paths.items()
+        }
+    )
     if not types:
         # An operator of TFLite with arguments that it does not take.
         reason = re.search(r"error: (.+)", str(error))
@@ -178,9 +182,3 @@ def _explained(error, model, function, batch_size):
     if batch_size is None and any("TensorList" in name for name in types):
         message += ". A loop over time needs a fixed `batch_size`"
     return ConversionError(f"{message}.{channels_first_note(model)}")
-
-
-def _layer_of(operation):
-    """The innermost layer in the name of an operation."""
-    layers = layers_in(operation)
-    return f"layer '{layers[-1]}'" if layers else f"'{operation}'"

@@ -78,23 +78,18 @@ def _with_twins(constants, kernels):
     """Adds each kernel without a constant to one that is equal to it."""
     missing = set(kernels_not_found(constants, kernels))
     constants = list(constants)
-    for kernel in kernels:
-        if kernel.path not in missing:
-            continue
+    for kernel in (k for k in kernels if k.path in missing):
         for number, constant in enumerate(constants):
-            if _is_equal(kernel, constant.kernel):
+            other = constant.kernel
+            if (
+                other is not None
+                and np.array_equal(kernel.signs, other.signs)
+                and np.array_equal(kernel.alpha, other.alpha)
+            ):
                 twins = (*constant.twins, kernel)
                 constants[number] = dataclasses.replace(constant, twins=twins)
                 break
     return constants
-
-
-def _is_equal(kernel, other):
-    return (
-        other is not None
-        and np.array_equal(kernel.signs, other.signs)
-        and np.array_equal(kernel.alpha, other.alpha)
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,11 +259,9 @@ def _candidates(kernel, weights):
 
 
 def _as_stored(signs, shape, operator_name):
-    """The signs of a kernel in the order of the file, or `None`.
-
-    The file may have other axes of length 1. A depthwise kernel has one axis
-    there for both the inputs and the multiplier.
-    """
+    """The signs of a kernel in the order of the file, or `None`."""
+    # The file may have other axes of length 1. A depthwise kernel has one axis
+    # there for both the inputs and the multiplier.
     to_keras = WEIGHTED_OPERATORS[operator_name].to_keras
     permuted = [shape[axis] for axis in to_keras]
     expected = signs.shape
@@ -281,10 +274,7 @@ def _as_stored(signs, shape, operator_name):
 
 
 def _is_matrix_of(shape, kernel_shape):
-    """Whether a matrix may hold a kernel with several axes for in- or outputs.
-
-    `EinsumDense` has such kernels.
-    """
+    """Whether a matrix may hold a kernel of `EinsumDense`, with more axes."""
     if len(shape) != 2 or math.prod(shape) != math.prod(kernel_shape):
         return False
     splits = range(1, len(kernel_shape))
@@ -315,13 +305,9 @@ def _likeness(names, kernel, scales):
     owner = kernel.path.split("/")[:-1]
     likeness = []
     for layers in names:
-        common = [_common(owner, path.split("/")) for path in layers]
+        # How many parts of a path occur in another one, in the same order.
+        rests = [iter(path.split("/")) for path in layers]
+        common = [sum(part in rest for part in owner) for rest in rests]
         most = max(common, default=0)
         likeness += [most, -len(owner) if most else 0]
     return *likeness, bool(np.isin(np.abs(scales), kernel.alpha).all())
-
-
-def _common(path, other):
-    """How many parts of a path occur in another one, in the same order."""
-    rest = iter(other)
-    return sum(part in rest for part in path)

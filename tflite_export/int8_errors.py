@@ -61,12 +61,14 @@ def shares_of_error(
     for operator in reversed(main.operators):
         own, rest = 0.0, 0.0
         for number in operator.outputs.tolist():
-            share = _ratio(fresh, noise, number)
+            share = 0.0  # The part of the error that the operator adds.
             if id(operator) not in paths:
-                share = 0.0
+                pass
             elif model.operator_name(operator) == "WHILE":
                 # What is added inside a loop cannot be seen.
                 share = 1.0
+            elif noise.get(number):
+                share = min(fresh.get(number, 0) / noise[number], 1.0)
             own += blame[number] * share
             rest += blame[number] * (1 - share)
         for path in paths.get(id(operator), ()):
@@ -125,13 +127,6 @@ def _paths_of_operators(model, sites):
         for user in site.users if loop is None else [loop]:
             paths[id(user)].append(site.constant.path)
     return paths
-
-
-def _ratio(fresh, noise, number):
-    """The part of a tensor's error that its operator adds."""
-    if not noise.get(number):
-        return 0.0
-    return min(fresh.get(number, 0) / noise[number], 1.0)
 
 
 def _energy(x):

@@ -96,7 +96,8 @@ def packed_weights(model: FlatModel, metadata: dict) -> list[PackedWeight]:
             owner = owners.setdefault(tuple(entry["signs"]), entry["path"])
             has_sum = metadata["version"] > 1
             if has_sum:
-                _check_names(model, entry, owner)
+                _check_name(model, entry, "signs", owner)
+                _check_name(model, entry, "alpha", entry["path"])
             weight = _read_entry(model, entry)
             if has_sum and _crc32(weight) != entry["crc32"]:
                 raise ValueError(
@@ -127,15 +128,14 @@ def _read_entry(model, entry):
     )
 
 
-def _check_names(model, entry, owner):
-    names = f"{owner}/{_suffix(entry['encoding'])}", f"{entry['path']}/alpha"
-    for key, expected in zip(("signs", "alpha"), names):
-        subgraph, number = entry[key]
-        name = name_of(model.subgraphs[subgraph].tensors[number])
-        if name != expected:
-            raise ValueError(
-                f"'{key}' is the tensor '{name}', not '{expected}'"
-            )
+def _check_name(model, entry, key, owner):
+    ending = "alpha" if key == "alpha" else _suffix(entry["encoding"])
+    subgraph, number = entry[key]
+    name = name_of(model.subgraphs[subgraph].tensors[number])
+    if name != f"{owner}/{ending}":
+        raise ValueError(
+            f"'{key}' is the tensor '{name}', not '{owner}/{ending}'"
+        )
 
 
 def _crc32(weight):

@@ -45,23 +45,27 @@ class Ties:
 
         The model must be called on all samples in their order.
         """
-        changed = []
-        change = {"Sign": self._sign, "Equal": self._equal}
-        found = {name: [] for name in change}
-        for operation in _operations(model):
-            if type(operation).__name__ in change:
-                found[type(operation).__name__].append(operation)
-        compared = {id(x) for equal in found["Equal"] for x in _inputs(equal)}
-        for name, operations in found.items():
-            for operation in operations:
-                # Another sign is not ours: that of 0 is 0.
-                if name == "Equal" or compared & {*map(id, _inputs(operation))}:
-                    changed.append(operation)
-                    operation.call = change[name]
+        operations = [
+            operation
+            for layer in (model, *keras_lab.walk(model).values())
+            if isinstance(layer, keras.Model)
+            for operation in getattr(layer, "operations", ())
+        ]
+        equals, signs = (
+            [part for part in operations if type(part).__name__ == name]
+            for name in ("Equal", "Sign")
+        )
+        compared = {id(x) for equal in equals for x in _inputs(equal)}
+        # Another sign is not ours: that of 0 is 0.
+        signs = [s for s in signs if compared & {*map(id, _inputs(s))}]
+        for operation in equals:
+            operation.call = self._equal
+        for operation in signs:
+            operation.call = self._sign
         try:
             yield
         finally:
-            for operation in changed:
+            for operation in (*equals, *signs):
                 del operation.call
 
     def next_batch(self, size: int) -> None:
@@ -116,10 +120,3 @@ def sign_arguments(content: bytes) -> list[int]:
 
 def _inputs(operation):
     return keras.tree.flatten(operation.input)
-
-
-def _operations(model):
-    """All operations of a functional model and the models inside it."""
-    for layer in (model, *keras_lab.walk(model).values()):
-        if isinstance(layer, keras.Model) and hasattr(layer, "operations"):
-            yield from layer.operations

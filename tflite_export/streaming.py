@@ -47,7 +47,9 @@ def with_states(model: keras.Model) -> keras.Model:
         if layers[name]["config"].get("one_hot"):
             config["layers"].append(_take_vectors(layers[name]))
         for number, state in enumerate(states):
-            config["layers"].append(_input_layer(state))
+            config["layers"].append(
+                _serialized(keras.layers.InputLayer(**state))
+            )
             inputs.append([state["name"], 0, 0])
             outputs[state["name"]] = [name, 0, 1 + number]
     config["input_layers"], config["output_layers"] = inputs, outputs
@@ -105,10 +107,6 @@ def _states(layer, taken):
                 f"Received: a layer named '{state['name']}'"
             )
     return structure, states
-
-
-def _input_layer(state):
-    return _serialized(keras.layers.InputLayer(**state))
 
 
 def _serialized(layer, *nodes):

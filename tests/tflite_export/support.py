@@ -23,6 +23,12 @@ from tflite_export.runtimes import Runtime
 from tflite_export.validate import predict
 
 slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
+# All ways in which the two interpreters can run a file.
+RUNTIMES = [
+    {"runtime": runtime, "xnnpack": xnnpack}
+    for runtime in ("litert", "tf")
+    for xnnpack in (True, False)
+]
 FORMATS = [str(name) for name in Format]
 BINARY_FORMATS = [format for format in FORMATS if format != "float"]
 
@@ -61,6 +67,11 @@ def randomize(model, size=0.3):
         weight.latent.assign(size * rng.normal(size=weight.latent.shape))
         weight.refresh()
     return model
+
+
+def mostly_slow(values, quick):
+    """Parameters that are slow unless they are among the quick ones."""
+    return [v if v in quick else slow_param(v) for v in values]
 
 
 class Exported:

@@ -6,7 +6,7 @@ import pytest
 
 import keras_lab
 import tflite_export
-from tests.tflite_export.models import maker, net
+from tests.tflite_export.models import dense, maker, net
 from tests.tflite_export.support import Exported, randomize
 from tflite_export import (
     ConversionError,
@@ -17,8 +17,6 @@ from tflite_export import (
 )
 from tflite_export import export as export_module
 from tflite_export.arguments import validation_inputs
-
-dense = maker(keras_lab.BinaryDense)
 
 
 class Subclassed(keras.Model):

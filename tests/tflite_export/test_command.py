@@ -12,7 +12,7 @@ import pytest
 
 import keras_lab
 import tflite_export
-from tests.tflite_export.models import maker, net
+from tests.tflite_export.models import dense, net
 from tests.tflite_export.support import exported
 from tflite_export import read_packed
 from tflite_export.__main__ import main
@@ -22,7 +22,7 @@ from tflite_export.__main__ import main
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("main")
     keras.utils.clear_session()  # The input is then called "input_layer".
-    model = net((16,), maker(keras_lab.BinaryDense)(8, name="first"))()
+    model = net((16,), dense(8, name="first"))()
     model.save(folder / "m.keras")
     x = np.random.default_rng(0).normal(size=(20, 16)).astype("f")
     np.save(folder / "x.npy", x)

@@ -5,17 +5,16 @@ import random
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import keras_lab
 from tests.fuzz.damage import damaged
 from tests.tflite_export import containers
 from tests.tflite_export.containers import weights
+from tests.tflite_export.models import dense, net, relu
 from tests.tflite_export.support import exported, randomize
 from tflite_export import (
     ContainerError,
@@ -165,10 +164,7 @@ def test_expand_needs_only_numpy():
 
 @pytest.fixture(scope="module")
 def model():
-    keras.utils.set_random_seed(1)
-    layers = [keras.Input((64,)), keras_lab.BinaryDense(96)]
-    layers += [keras.layers.ReLU(), keras_lab.BinaryDense(5)]
-    return randomize(keras.Sequential(layers))
+    return randomize(net((64,), dense(96), relu, dense(5))())
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import keras_lab
-from tests.tflite_export.models import maker, net, norm, relu
+from tests.tflite_export.models import dense, lstm, net, norm, relu
 from tests.tflite_export.support import (
     FORMATS,
     Exported,
@@ -21,8 +21,6 @@ from tflite_export import (
     run,
 )
 from tflite_export.flatbuffer.model import FlatModel
-
-dense, lstm = maker(keras_lab.BinaryDense), maker(keras_lab.BinaryLSTM)
 
 
 def states():

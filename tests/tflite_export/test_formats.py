@@ -7,7 +7,9 @@ from tests.tflite_export.models import CASES
 from tests.tflite_export.support import (
     BINARY_FORMATS,
     FORMATS,
+    RUNTIMES,
     exported,
+    mostly_slow,
     operators,
     tolerance,
 )
@@ -23,28 +25,11 @@ REPRESENTATIVES = """
     dense_folded rows_per_channel conv2d_skipping winograd conv3d depthwise
     transpose sign_network lstm_sequences gru lstm_sign_state
 """.split()
-# All ways in which the two interpreters can run a file.
-RUNTIMES = [
-    {"runtime": runtime, "xnnpack": xnnpack}
-    for runtime in ("litert", "tf")
-    for xnnpack in (True, False)
-]
 
 
 def every_file(formats):
-    return pytest.mark.parametrize(
-        ("case", "format"),
-        [
-            pytest.param(
-                case,
-                format,
-                id=f"{case}-{format}",
-                marks=() if case in REPRESENTATIVES else pytest.mark.slow,
-            )
-            for case in CASES
-            for format in formats
-        ],
-    )
+    cases = pytest.mark.parametrize("case", mostly_slow(CASES, REPRESENTATIVES))
+    return lambda test: cases(pytest.mark.parametrize("format", formats)(test))
 
 
 @every_file(FORMATS)

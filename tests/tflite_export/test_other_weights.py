@@ -18,7 +18,14 @@ from tests.tflite_export.models import (
     norm,
     sign,
 )
-from tests.tflite_export.support import FORMATS, Exported, operators, randomize
+from tests.tflite_export.support import (
+    FORMATS,
+    RUNTIMES,
+    Exported,
+    mostly_slow,
+    operators,
+    randomize,
+)
 from tflite_export import (
     ValidationError,
     export_tflite,
@@ -50,8 +57,6 @@ MODELS = {
     ),
 }
 FAST_MODELS = ("dense", "embedding")
-RUNTIMES = [{"runtime": "litert"}, {"runtime": "tf"}]
-RUNTIMES += [{**runtime, "xnnpack": False} for runtime in RUNTIMES]
 TOLERANCE = {"float16": 2e-3, "int8": 0.03}
 
 
@@ -60,16 +65,8 @@ def made(name):
     return Exported(randomize(MODELS[name]()))
 
 
-def every_model(function):
-    params = [
-        pytest.param(n, marks=() if n in FAST_MODELS else pytest.mark.slow)
-        for n in MODELS
-    ]
-    return pytest.mark.parametrize("name", params)(function)
-
-
 @pytest.mark.parametrize("kind", TOLERANCE)
-@every_model
+@pytest.mark.parametrize("name", mostly_slow(MODELS, FAST_MODELS))
 def test_every_format_runs_with_smaller_other_weights(name, kind):
     model = made(name)
     for format in FORMATS:

@@ -9,6 +9,7 @@ from tests.tflite_export.support import (
     FORMATS,
     Exported,
     exported,
+    mostly_slow,
     randomize,
     tolerance,
 )
@@ -26,13 +27,9 @@ from tflite_export.runtimes import (
 
 OLD = "tensorflow-2.13"
 REPRESENTATIVES = "dense_folded transpose sign_network lstm network".split()
-EVERY_CASE = [
-    pytest.param(c, marks=() if c in REPRESENTATIVES else pytest.mark.slow)
-    for c in CASES
-]
 
 
-@pytest.mark.parametrize("case", EVERY_CASE)
+@pytest.mark.parametrize("case", mostly_slow(CASES, REPRESENTATIVES))
 def test_files_for_an_old_runtime_have_nothing_newer(case):
     # tflite-runtime 2.14 runs all of these files.
     for format in FORMATS:

@@ -6,6 +6,7 @@ import pytest
 from keras import layers
 
 import keras_lab
+from tests.tflite_export.models import lstm, net
 from tests.tflite_export.support import FORMATS, randomize
 from tflite_export import ConversionError, export_tflite, make_interpreter
 from tflite_export.flatbuffer.model import FlatModel
@@ -118,13 +119,8 @@ def test_masks_and_stacks_of_cells_have_a_state_too(make, x, path):
 
 
 def inside():
-    inner = keras.Sequential(
-        [
-            keras.Input((1, 4), batch_size=1),
-            keras_lab.BinaryLSTM(3, stateful=True),
-        ]
-    )
-    return keras.Sequential([keras.Input((1, 4), batch_size=1), inner])
+    inner = net((1, 4), lstm(3, stateful=True), batch_size=1)
+    return net((1, 4), inner, batch_size=1)()
 
 
 def twice():

@@ -1,17 +1,23 @@
 """The file is compared with the given model, and what that means."""
 
-import itertools
-
 import keras
 import numpy as np
 import pytest
 from keras import layers
 
-import keras_lab
-from tests.tflite_export.models import conv, dense, net, norm, rnn, sign
+from tests.tflite_export.models import (
+    conv,
+    dense,
+    lstm,
+    net,
+    norm,
+    rnn,
+    sign,
+)
 from tests.tflite_export.support import (
     FORMATS,
     change_sign_bits,
+    mostly_slow,
     slow_param,
 )
 from tflite_export import (
@@ -59,9 +65,7 @@ def test_a_state_that_is_not_in_the_config_is_an_error(tmp_path, format):
     """A difference of a few percent is not taken for rounding."""
     layer = Annealed(name="annealed")
     layer.temperature = 1.05
-    model = keras.Sequential(
-        [keras.Input((8,)), keras_lab.BinaryDense(6), layer]
-    )
+    model = net((8,), dense(6), layer)()
     with pytest.raises(ConversionError, match="`get_config`: 'annealed' is"):
         export_tflite(model, tmp_path / "m.tflite", format)
     assert not list(tmp_path.iterdir())
@@ -69,13 +73,7 @@ def test_a_state_that_is_not_in_the_config_is_an_error(tmp_path, format):
 
 def test_a_stateful_model_is_compared_before_its_states_are_inputs(path):
     annealed = Annealed(name="annealed")
-    model = keras.Sequential(
-        [
-            keras.Input((4, 6), batch_size=3),
-            keras_lab.BinaryLSTM(5, stateful=True),
-            annealed,
-        ]
-    )
+    model = net((4, 6), lstm(5, stateful=True), annealed, batch_size=3)()
     model(np.ones((3, 4, 6), "f"))
     states = [state.numpy() for state in model.layers[0].states]
     export_tflite(model, path, "packed_float")
@@ -97,9 +95,7 @@ def test_the_difference_may_be_on_the_last_sample_only(path):
 
     late = Late(name="late")
     late.temperature = 2.0
-    model = keras.Sequential(
-        [keras.Input((8,)), late, keras_lab.BinaryDense(6)]
-    )
+    model = net((8,), late, dense(6))()
     x = np.ones((300, 8), "f")
     x[-1] = 20
     with pytest.raises(ConversionError, match="'late' is a layer"):
@@ -141,7 +137,6 @@ def test_variables_of_any_float_type_are_cast_to_float32(path, policy):
     assert {layer.dtype_policy.name for layer in model.layers} == {policy}
 
 
-REPRESENTATIVES = [("dense", "packed")]
 UNTRAINED = {
     "dense": net(
         (64,),
@@ -156,15 +151,8 @@ UNTRAINED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("case", "format"),
-    [
-        pytest.param(
-            *cell, marks=() if cell in REPRESENTATIVES else pytest.mark.slow
-        )
-        for cell in itertools.product(UNTRAINED, FORMATS)
-    ],
-)
+@pytest.mark.parametrize("case", mostly_slow(UNTRAINED, ["dense"]))
+@pytest.mark.parametrize("format", mostly_slow(FORMATS, ["packed"]))
 def test_ties_before_a_sign_are_counted_and_not_errors(path, case, format):
     """A sum of ±α that is zero up to rounding has no sign of its own."""
     keras.utils.set_random_seed(0)

@@ -43,7 +43,12 @@ class FlatModel:
 
     def to_bytes(self) -> bytes:
         """The bytes of the file, without data that nothing refers to."""
-        self._drop_unused_buffers()
+        used = {0, *(entry.buffer for entry in self.model.metadata or [])}
+        for subgraph in self.subgraphs:
+            used.update(tensor.buffer for tensor in subgraph.tensors)
+        for index, buffer in enumerate(self.model.buffers):
+            if index not in used:
+                buffer.data = None
         return serialize(self.model)
 
     # Reading.
@@ -243,15 +248,6 @@ class FlatModel:
         code.version = version
         self.model.operatorCodes.append(code)
         return len(self.model.operatorCodes) - 1
-
-    def _drop_unused_buffers(self):
-        used = {0}
-        for subgraph in self.subgraphs:
-            used.update(tensor.buffer for tensor in subgraph.tensors)
-        used.update(entry.buffer for entry in self.model.metadata or [])
-        for index, buffer in enumerate(self.model.buffers):
-            if index not in used:
-                buffer.data = None
 
 
 def name_of(part) -> str:

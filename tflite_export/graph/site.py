@@ -19,8 +19,8 @@ from tflite_export.graph.signs import (
 )
 from tflite_export.graph.weights import (
     FIRST_BIAS,
-    WEIGHTED_OPERATORS,
     BinaryConstant,
+    data_of,
     weight_uses,
 )
 from tflite_export.runtimes import Runtime
@@ -165,11 +165,6 @@ class Site:
             _can_divide_bias, self.constant.scales
         )
 
-    def replace_weights(self, tensor: int) -> None:
-        """Makes the operators that read the constant read another tensor."""
-        for operator in self.subgraph.operators:
-            operator.inputs[operator.inputs == self.constant.tensor] = tensor
-
     def _why_not_int8_on_old_runtimes(self):
         names = set(map(self.model.operator_name, self.users))
         if "TRANSPOSE_CONV" in names:
@@ -182,12 +177,11 @@ class Site:
 
     @functools.cached_property
     def _sign_inputs(self):
-        found = []
-        for user in self.users:
-            name = self.model.operator_name(user)
-            data = inputs_of(user)[WEIGHTED_OPERATORS[name].data]
-            found.append(comes_from_sign(self.model, self.subgraph, data))
-        return found
+        graph = self.model, self.subgraph
+        return [
+            comes_from_sign(*graph, data_of(self.model, user))
+            for user in self.users
+        ]
 
     @functools.cached_property
     def _feeds_sign(self):

@@ -141,6 +141,12 @@ def weight_uses(model: FlatModel) -> Iterator[tuple]:
                 yield (number, inputs[place]), operator
 
 
+def data_of(model: FlatModel, operator) -> int:
+    """The data that an operator multiplies by weights."""
+    weighted = WEIGHTED_OPERATORS[model.operator_name(operator)]
+    return inputs_of(operator)[weighted.data]
+
+
 def reads_as_weights(model: FlatModel, operator, tensor: int) -> bool:
     """Whether an operator reads a tensor as its weights, and nowhere else."""
     inputs = inputs_of(operator)

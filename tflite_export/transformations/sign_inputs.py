@@ -16,7 +16,7 @@ from tflite_export.flatbuffer.schema import schema, shape_of
 from tflite_export.graph.replacement import Replacement
 from tflite_export.graph.signs import sign_argument
 from tflite_export.graph.site import Site
-from tflite_export.graph.weights import WEIGHTED_OPERATORS
+from tflite_export.graph.weights import WEIGHTED_OPERATORS, data_of
 
 
 def can_apply(site: Site) -> bool:
@@ -35,10 +35,9 @@ def apply(site: Site) -> None:
 def _encode(model, constant, operator):
     subgraph = model.subgraphs[constant.subgraph]
     name = model.operator_name(operator)
-    position = WEIGHTED_OPERATORS[name].data
-    x = sign_argument(model, subgraph, int(operator.inputs[position]))
+    x = sign_argument(model, subgraph, data_of(model, operator))
     z = _step(model, subgraph, x, operator)
-    operator.inputs[position] = z
+    operator.inputs[WEIGHTED_OPERATORS[name].data] = z
     aligned = np.moveaxis(constant.signs, constant.axis, -1)
     weights = aligned.astype(np.float64) * constant.scales
     if name == "FULLY_CONNECTED":

@@ -36,7 +36,8 @@ def apply(site: Site) -> None:
         site.subgraph.tensors[tensor].quantization = quantization(
             weight.fewest_scales, weight.axis
         )
-    site.replace_weights(tensor)
+    for operator in site.subgraph.operators:
+        operator.inputs[operator.inputs == weight.tensor] = tensor
     site.subgraph.tensors[weight.tensor].buffer = 0
     site.place = 0, bits
     site.storage = Storage.BITS
