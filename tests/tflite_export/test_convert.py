@@ -1,6 +1,9 @@
 """From Keras to a flatbuffer: names, batch sizes, precision, sizes, memory."""
 
+import itertools
 import logging
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -137,3 +140,39 @@ def test_a_packed_network_is_a_small_fraction_of_the_float_one(make, ratio):
         sizes = len(model.content("float")), len(model.content(format))
         assert sizes[0] / sizes[1] >= ratio
         model.check_read_back(format)
+
+
+MEMORY = """
+import pathlib, sys, tempfile
+import keras, keras_lab, tflite_export
+
+def memory(field):
+    # `ru_maxrss` would begin with the peak of the process that started this.
+    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith(field + ":"))
+    return 1024 * int(line.split()[1])
+
+for units in map(int, sys.argv[1:]):
+    model = keras.Sequential([keras.Input((units,))])
+    model.add(keras_lab.BinaryDense(units, use_bias=False))
+    model.add(keras.layers.BatchNormalization())
+    before = memory("VmRSS")
+    with tempfile.TemporaryDirectory() as folder:
+        tflite_export.export_tflite(model, folder + "/m.tflite")
+    print(units * units, memory("VmHWM") - before)
+"""
+
+
+@pytest.mark.slow
+def test_memory_grows_with_the_weights_and_no_faster():
+    sizes = ["1024", "2048", "3162"]  # The last is a kernel of 10 M weights.
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, *sizes],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    rows = [[*map(int, line.split())] for line in done.stdout.splitlines()]
+    for (fewer, before), (more, after) in itertools.pairwise(rows):
+        assert (after - before) / (more - fewer) < 50
+    assert rows[-1][1] < 600e6
