@@ -5,9 +5,22 @@ without Flex operators. `export_tflite` writes a file and reports what is in it;
 `inspect` reports on any `.tflite` file; `read_packed` reads signs and α back;
 `pack` packs the binary weights of a model that was not made with keras_lab;
 `run` runs a file. `shrink` makes a smaller container (`.tflz`) of a file, which
-`expand` undoes; the other functions read both. `tflite_export.command` is the
-command line. See `docs/export.md`, `docs/checks.md`
-and `docs/container.md`.
+`expand` undoes; the other functions read both. See `docs/export.md`,
+`docs/checks.md` and `docs/container.md`.
+
+Where to find what, in the order in which an export goes through it:
+
+- `command`: the command line; `export`: the stages in order.
+- `arguments`, `keras_model`, `streaming`, `other_backend`: the given model.
+- `convert`: TensorFlow's converter, which makes a float file.
+- `find`, `plan`, `rewrite`: which of its constants are binary, how to change
+  the operators that use them (`transformations`), and the new file. `graph`
+  answers questions about a TFLite graph, `flatbuffer` reads and writes it.
+- `metadata`: what the file says about its binary weights.
+- `validate`, `layers_in_float`: comparison with Keras, and what to do if int8
+  is not precise enough (`int8_errors`) or signs are undecided (`sign_ties`).
+- `contents`, `report`: what is in a file; `container`, `expanders`: `.tflz`.
+- `formats`, `runtimes`, `interpreter`, `errors`: used everywhere.
 """
 
 import importlib
@@ -15,12 +28,12 @@ import importlib
 # The module of each public name. It is imported when the name is first used:
 # TensorFlow takes seconds to import, and reading a file does not need it.
 _MODULES = {
-    "Agreement": "agreement",
+    "Agreement": "report",
     "ContainerError": "expanders.tflz",
     "ConversionError": "errors",
     "ExportReport": "report",
     "Format": "formats",
-    "InFloat": "agreement",
+    "InFloat": "report",
     "InvalidModelError": "errors",
     "LayerRow": "report",
     "NothingBinaryError": "errors",

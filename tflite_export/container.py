@@ -34,16 +34,22 @@ LARGEST_MODEL = (1 << 31) - 1  # A flatbuffer cannot be larger.
 def read_content(path) -> tuple[bytes, int]:
     """The bytes of a `.tflite` file, and how many are stored.
 
-    Raises InvalidModelError if the file is a damaged container.
-
-    Args:
-        path: The path of a `.tflite` file or of a container, or its content as
-            bytes. The first bytes tell what it is.
+    Raises InvalidModelError if the file is a damaged container. The first bytes
+    tell whether it is one.
     """
     if isinstance(path, (bytes, bytearray, memoryview)):
         stored = bytes(path)
     elif isinstance(path, (str, os.PathLike)):
-        stored = _read_file(Path(path))
+        path = Path(path)
+        if path.is_dir():
+            raise IsADirectoryError(
+                f"The path is a directory. Received: '{path}'"
+            )
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"There is no such file. Received: '{path}'"
+            )
+        stored = path.read_bytes()
     else:
         raise TypeError(
             "Expected the path of a .tflite or .tflz file, or its bytes. "
@@ -55,14 +61,6 @@ def read_content(path) -> tuple[bytes, int]:
         return expand(stored, LARGEST_MODEL), len(stored)
     except ContainerError as error:
         raise InvalidModelError(str(error)) from error
-
-
-def _read_file(path):
-    if path.is_dir():
-        raise IsADirectoryError(f"The path is a directory. Received: '{path}'")
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no such file. Received: '{path}'")
-    return path.read_bytes()
 
 
 def is_shrunk(content: bytes) -> bool:

@@ -5,18 +5,16 @@ from collections import Counter
 
 import numpy as np
 
-from tflite_export.agreement import Agreement, InFloat
 from tflite_export.container import read_content
 from tflite_export.errors import damage_as_error
 from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel, inputs_of, name_of
 from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
+from tflite_export.graph.dequantize import stored_tensor, unfold_float16
 from tflite_export.graph.names import readable
-from tflite_export.graph.notes import FEWER_BYTES, NO_NOTE
-from tflite_export.graph.weight_storage import stored_tensor, unfold_float16
 from tflite_export.graph.weights import WEIGHTED_OPERATORS, weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
-from tflite_export.report import ExportReport, LayerRow
+from tflite_export.report import Agreement, ExportReport, InFloat, LayerRow
 from tflite_export.runtimes import (
     OLDEST,
     describe_version,
@@ -38,21 +36,22 @@ def inspect(path) -> ExportReport:
     """
     content, size = read_content(path)
     with damage_as_error("TFLite model"):
-        return describe(content, size)
+        return describe(FlatModel(content), len(content), size)
 
 
 def describe(
-    content: bytes,
+    model: FlatModel,
+    expanded_bytes: int,
     file_bytes: int,
     format: str | None = None,
     agreement: Agreement | None = None,
     in_float: InFloat | None = None,
 ) -> ExportReport:
-    """The report on a `.tflite` file, given its bytes and its size on disk.
+    """The report on a `.tflite` file, given its sizes, expanded and on disk.
 
-    A file of format `"float"` does not name its format.
+    A file of format `"float"` does not name its format. The model may be
+    changed.
     """
-    model = FlatModel(content)
     metadata = read_metadata(model)
     expected_ram = _expected_ram(model)
     rows, described, float_bytes, not_packed = [], set(), None, []
@@ -70,12 +69,12 @@ def describe(
     )
     if float_bytes is None:
         more = sum(4 * row.weights - row.bytes for row in rows)
-        float_bytes = len(content) + more
+        float_bytes = expanded_bytes + more
     return ExportReport(
         format=format,
         layers=tuple(rows),
         file_bytes=file_bytes,
-        expanded_bytes=len(content),
+        expanded_bytes=expanded_bytes,
         float_bytes=float_bytes,
         expected_ram_bytes=expected_ram,
         operators=dict(sorted(operators.items())),
@@ -108,7 +107,11 @@ def _binary_rows(model, metadata):
     for entry in metadata["weights"]:
         subgraph, number = entry["signs"]
         size = model.bytes_on_disk(model.subgraphs[subgraph].tensors[number])
-        count = math.prod(entry["shape"])
+        count, note = math.prod(entry["shape"]), entry["note"]
+        is_float = entry["arithmetic"] == "float32"
+        if metadata["format"] == "packed" and is_float and not note:
+            # A small file has no room for this note.
+            note = "which takes fewer bytes in this network"
         yield LayerRow(
             layer=entry["path"],
             operator=entry["operator"],
@@ -118,15 +121,8 @@ def _binary_rows(model, metadata):
             bits=8 * size / count,
             bytes=size,
             alpha=_range(alphas[entry["path"]]),
-            note=entry["note"] or _implied_note(metadata, entry),
+            note=note,
         )
-
-
-def _implied_note(metadata, entry):
-    """A note that a small file has no room for."""
-    if metadata["format"] == "packed" and entry["arithmetic"] == "float32":
-        return FEWER_BYTES
-    return NO_NOTE
 
 
 def _other_rows(model, described, by_value):
@@ -134,50 +130,38 @@ def _other_rows(model, described, by_value):
 
     Without metadata, those that are ±s count as binary.
     """
-    stored, binary = {}, {}
+    sources, binary = {}, {}
     for (number, tensor), _ in weight_uses(model):
         subgraph = model.subgraphs[number]
-        stored[number, tensor] = stored_tensor(model, subgraph, tensor)
-    sizes = {
-        (number, source): model.bytes_on_disk(
-            model.subgraphs[number].tensors[source]
-        )
-        for (number, _), source in stored.items()
-    }
+        stored = stored_tensor(model, subgraph, tensor)
+        size = model.bytes_on_disk(subgraph.tensors[stored])
+        sources[number, tensor] = stored, size
     if by_value:
         unfold_float16(model)
-        binary = {
-            (constant.subgraph, constant.tensor): constant
-            for constant in find_binary_constants(model)
-        }
+        found = find_binary_constants(model)
+        binary = {constant.place: constant for constant in found}
     for place, operator in weight_uses(model):
-        source = place[0], stored[place]
-        if source not in described and sizes[source]:
-            name = model.operator_name(operator)
-            constant = binary.get(place)
-            yield _row(model, source, place, sizes[source], name, constant)
-            described.add(source)
-
-
-def _row(model, source, place, size, operator, constant):
-    """The row of a weight that is stored at another place than it is read."""
-    (number, stored), (_, read) = source, place
-    tensors = model.subgraphs[number].tensors
-    count = math.prod(shape_of(tensors[read]))
-    kind = TYPES[tensors[stored].type].lower().replace("float32", "float")
-    if tensors[stored].sparsity is not None:
-        kind = "sparse"
-    is_float = TYPES[tensors[read].type] == "FLOAT32"
-    return LayerRow(
-        layer=readable(name_of(tensors[stored])),
-        operator=operator,
-        kind="binary" if constant else kind,
-        arithmetic="float32" if is_float else "int8",
-        weights=count,
-        bits=8 * size / max(count, 1),
-        bytes=size,
-        alpha=_range(constant.scales) if constant else None,
-    )
+        stored, size = sources[place]
+        if (place[0], stored) in described or not size:
+            continue
+        described.add((place[0], stored))
+        tensors, constant = model.subgraphs[place[0]].tensors, binary.get(place)
+        tensor, read = tensors[stored], tensors[place[1]]
+        kind = model.type_name(tensor).lower().replace("float32", "float")
+        if tensor.sparsity is not None:
+            kind = "sparse"
+        count = math.prod(shape_of(read))
+        is_float = model.type_name(read) == "FLOAT32"
+        yield LayerRow(
+            layer=readable(name_of(tensor)),
+            operator=model.operator_name(operator),
+            kind="binary" if constant else kind,
+            arithmetic="float32" if is_float else "int8",
+            weights=count,
+            bits=8 * size / max(count, 1),
+            bytes=size,
+            alpha=_range(constant.scales) if constant else None,
+        )
 
 
 def _range(alpha):
@@ -192,6 +176,11 @@ def _expected_ram(model):
     keeps a copy of the constants that it computes with. The activations of one
     operator are in memory at the same time.
     """
+
+    def ram(tensor):
+        count = math.prod(max(n, 1) for n in shape_of(tensor))
+        return count * BITS.get(TYPES[tensor.type], 0) // 8
+
     total = activations = 0
     for subgraph in model.subgraphs:
         known = {
@@ -202,7 +191,7 @@ def _expected_ram(model):
         for operator in subgraph.operators:
             inputs = [i for i in inputs_of(operator) if i >= 0]
             outputs = operator.outputs.tolist()
-            sizes = {i: _ram(subgraph.tensors[i]) for i in (*inputs, *outputs)}
+            sizes = {i: ram(subgraph.tensors[i]) for i in (*inputs, *outputs)}
             if inputs and set(inputs) <= known:
                 known.update(outputs)
                 total += sum(sizes[i] for i in outputs)
@@ -216,8 +205,3 @@ def _expected_ram(model):
             needed = sum(n for i, n in sizes.items() if i not in known)
             activations = max(activations, needed)
     return total + activations
-
-
-def _ram(tensor):
-    count = math.prod(max(n, 1) for n in shape_of(tensor))
-    return count * BITS.get(TYPES[tensor.type], 0) // 8

@@ -12,7 +12,7 @@ import keras_lab
 from tflite_export.errors import ConversionError
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.graph.names import layers_in, scope_of
-from tflite_export.prepare import (
+from tflite_export.keras_model import (
     channels_first_note,
     input_names,
     output_names,
@@ -22,18 +22,19 @@ from tflite_export.prepare import (
 LOWEST = np.finfo(np.float32).min
 
 
-def convert(model: keras.Model, batch_size: int | None = None) -> FlatModel:
-    """A functional model of plain Keras layers as a TFLite model.
+def convert(model: keras.Model, batch_size: int | None = None) -> bytes:
+    """A functional model of plain Keras layers as a float `.tflite` file.
 
     The signature is `serving_default`. Its inputs and outputs have the names
     that they have in Keras. The batch size is fixed, or `None` for any.
     """
     import tensorflow as tf
 
-    module = tf.Module()
-    module.serve = _serving_function(model, batch_size)
     with _calls_marked(model):
-        function = module.serve.get_concrete_function()
+        serve = _serving_function(model, batch_size)
+        function = serve.get_concrete_function()
+    # The module has no function: TensorFlow would trace it again to save it.
+    module = tf.Module()
     module.weights = function.variables
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
         [function], module
@@ -52,7 +53,7 @@ def convert(model: keras.Model, batch_size: int | None = None) -> FlatModel:
     flat = FlatModel(content)
     _remove_barriers(flat)
     _name_inputs_and_outputs(flat, model)
-    return flat
+    return flat.to_bytes()
 
 
 def _serving_function(model, batch_size):
@@ -117,21 +118,18 @@ def _marked_call(layer, scope, call, *args, **kwargs):
 def _remove_barriers(flat):
     for subgraph in flat.subgraphs:
         for barrier in list(subgraph.operators):
-            if not _is_barrier(flat, subgraph, barrier):
+            if (
+                flat.operator_name(barrier) != "MAXIMUM"
+                or barrier.outputs[0] in subgraph.outputs
+            ):
+                continue
+            x, lowest = inputs_of(barrier)
+            value = flat.constant(subgraph.tensors[lowest])
+            if value is None or not np.all(value == LOWEST):
                 continue
             subgraph.operators.remove(barrier)
             for operator in subgraph.operators:
-                through = operator.inputs == barrier.outputs[0]
-                operator.inputs[through] = barrier.inputs[0]
-
-
-def _is_barrier(flat, subgraph, operator):
-    if flat.operator_name(operator) != "MAXIMUM":
-        return False
-    if operator.outputs[0] in subgraph.outputs:
-        return False
-    lowest = flat.constant(subgraph.tensors[inputs_of(operator)[1]])
-    return lowest is not None and np.all(lowest == LOWEST)
+                operator.inputs[operator.inputs == barrier.outputs[0]] = x
 
 
 def _name_inputs_and_outputs(flat, model):
@@ -159,7 +157,14 @@ def _explained(error, model, function, batch_size):
     for body in graph.library.function:
         nodes += body.node_def
     names = [node.name for node in nodes if node.op in types]
-    layers = sorted(set(map(_layer_of, names)))
+    # The innermost layer in the name of each operation.
+    paths = {name: layers_in(name) for name in names}
+    layers = sorted(
+        {
+            f"layer '{path[-1]}'" if path else f"'{name}'"
+            for name, path in paths.items()
+        }
+    )
     if not types:
         # An operator of TFLite with arguments that it does not take.
         reason = re.search(r"error: (.+)", str(error))
@@ -177,9 +182,3 @@ def _explained(error, model, function, batch_size):
     if batch_size is None and any("TensorList" in name for name in types):
         message += ". A loop over time needs a fixed `batch_size`"
     return ConversionError(f"{message}.{channels_first_note(model)}")
-
-
-def _layer_of(operation):
-    """The innermost layer in the name of an operation."""
-    layers = layers_in(operation)
-    return f"layer '{layers[-1]}'" if layers else f"'{operation}'"

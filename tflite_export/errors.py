@@ -22,11 +22,7 @@ class ValidationError(RuntimeError):
 
 @contextlib.contextmanager
 def damage_as_error(what: str):
-    """Turns the errors that damaged data cause into `InvalidModelError`.
-
-    Args:
-        what: What is damaged, for the message.
-    """
+    """Turns the errors that damaged data cause into `InvalidModelError`."""
     try:
         yield
     except (InvalidModelError, NothingBinaryError):

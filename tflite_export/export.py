@@ -5,6 +5,11 @@ import warnings
 import keras
 
 import keras_lab
+from tflite_export.arguments import (
+    check_model,
+    check_numbers,
+    validation_inputs,
+)
 from tflite_export.container import shrink
 from tflite_export.contents import describe
 from tflite_export.convert import convert
@@ -17,20 +22,15 @@ from tflite_export.formats import (
     Format,
     OtherWeights,
 )
-from tflite_export.inputs import (
-    check_model,
-    check_numbers,
-    validation_inputs,
-)
-from tflite_export.layers_in_float import write_in_tolerance
-from tflite_export.other_backend import export_in_process, is_other_backend
-from tflite_export.prepare import (
+from tflite_export.keras_model import (
     as_functional,
     compute_in_float32,
     fixed_batch_size,
     float_layers,
     trained_kernels,
 )
+from tflite_export.layers_in_float import write_in_tolerance
+from tflite_export.other_backend import export_in_process, is_other_backend
 from tflite_export.report import ExportReport
 from tflite_export.runtimes import Runtime, check_runtime
 from tflite_export.streaming import with_states, with_zero_states
@@ -139,14 +139,20 @@ def export_tflite(
     content, agreement, in_float = write_in_tolerance(
         converted, options, expected, tolerance
     )
-    check_runtime(FlatModel(content), runtime)
+    written = FlatModel(content)
+    check_runtime(written, runtime)
     check_agreement(agreement, format, tolerance)
 
     # Describe it, write it.
     stored = content
     if path.suffix.lower() == CONTAINER_SUFFIX:
-        stored = _shrink(content)
-    report = describe(content, len(stored), str(format), agreement, in_float)
+        stored = shrink(content)
+        if expand(stored, limit=len(content)) != content:
+            raise ValidationError(
+                "The container does not expand to the same file."
+            )
+    sizes = len(content), len(stored)
+    report = describe(written, *sizes, str(format), agreement, in_float)
     with keras_lab.files.replacing(path) as partial:
         partial.write_bytes(stored)
     if report.not_packed:
@@ -156,10 +162,3 @@ def export_tflite(
             stacklevel=2,
         )
     return report
-
-
-def _shrink(content):
-    container = shrink(content)
-    if expand(container, limit=len(content)) != content:
-        raise ValidationError("The container does not expand to the same file.")
-    return container

@@ -30,13 +30,10 @@ def find_binary_constants(
 ) -> list[BinaryConstant]:
     """The binary weights of a model, in the order in which they are used.
 
-    Args:
-        model: The model.
-        kernels: The trained kernels. If they are known, only they are binary,
-            and the signs are theirs, even in a channel that a batch norm with
-            γ = 0 made zero. If there are none, every constant that is ±s is.
-        float_layers: The paths of layers whose kernels are not binary. Their
-            values may look like those of a trained kernel.
+    If the trained kernels are known, only they are binary, and the signs are
+    theirs, even in a channel that a batch norm with γ = 0 made zero. If there
+    are none, every constant that is ±s is. `float_layers` are the paths of
+    layers whose kernels are not binary, although their values may look so.
     """
     uses, matches = {}, {}
     for place, operator in weight_uses(model):
@@ -81,23 +78,18 @@ def _with_twins(constants, kernels):
     """Adds each kernel without a constant to one that is equal to it."""
     missing = set(kernels_not_found(constants, kernels))
     constants = list(constants)
-    for kernel in kernels:
-        if kernel.path not in missing:
-            continue
+    for kernel in (k for k in kernels if k.path in missing):
         for number, constant in enumerate(constants):
-            if _is_equal(kernel, constant.kernel):
+            other = constant.kernel
+            if (
+                other is not None
+                and np.array_equal(kernel.signs, other.signs)
+                and np.array_equal(kernel.alpha, other.alpha)
+            ):
                 twins = (*constant.twins, kernel)
                 constants[number] = dataclasses.replace(constant, twins=twins)
                 break
     return constants
-
-
-def _is_equal(kernel, other):
-    return (
-        other is not None
-        and np.array_equal(kernel.signs, other.signs)
-        and np.array_equal(kernel.alpha, other.alpha)
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +125,7 @@ def _matches(model, place, operator, kernels, float_layers):
     layers = [layers_in(name_of(part)) for part in (tensor, output)]
     if not kernels:
         # The table of a GATHER may be anything.
-        return [] if name == "GATHER" else _untrained(weights, axis)
+        return [] if name == "GATHER" else _by_value(weights, axis)
     named = {*layers[0], *layers[1]}
     matches = []
     for kernel in kernels:
@@ -205,13 +197,12 @@ def _choose(matches):
 
 def _constant(model, place, operator, match):
     number, index = place
-    kernel, scales = match.kernel, match.scales
+    kernel, signs = match.kernel, match.signs
     name = model.operator_name(operator)
     to_keras = WEIGHTED_OPERATORS[name].to_keras
-    axis = WEIGHTED_OPERATORS[name].axis % match.signs.ndim
-    flipped = scales < 0
-    aligned = _aligned(flipped, match.signs.ndim, axis)
-    signs = np.where(aligned, -match.signs, match.signs)
+    axis = WEIGHTED_OPERATORS[name].axis % signs.ndim
+    flipped = match.scales < 0
+    signs = np.where(_aligned(flipped, signs.ndim, axis), -signs, signs)
     if kernel is not None:
         path, shape = kernel.path, kernel.signs.shape
     else:
@@ -227,15 +218,15 @@ def _constant(model, place, operator, match):
         to_keras=to_keras,
         shape=shape,
         signs=signs.astype(np.int8),
-        scales=np.abs(scales),
+        scales=np.abs(match.scales),
         flipped=np.flatnonzero(flipped),
         kernel=kernel,
         path=path,
     )
 
 
-def _untrained(weights, axis):
-    """The match of weights about which nothing is known."""
+def _by_value(weights, axis):
+    """The match of weights about which nothing is known, if they are ±s."""
     signs = np.where(weights < 0, np.int8(-1), np.int8(1))
     scales = _scales(weights, signs, axis)
     if scales is None:
@@ -268,11 +259,9 @@ def _candidates(kernel, weights):
 
 
 def _as_stored(signs, shape, operator_name):
-    """The signs of a kernel in the order of the file, or `None`.
-
-    The file may have other axes of length 1. A depthwise kernel has one axis
-    there for both the inputs and the multiplier.
-    """
+    """The signs of a kernel in the order of the file, or `None`."""
+    # The file may have other axes of length 1. A depthwise kernel has one axis
+    # there for both the inputs and the multiplier.
     to_keras = WEIGHTED_OPERATORS[operator_name].to_keras
     permuted = [shape[axis] for axis in to_keras]
     expected = signs.shape
@@ -285,10 +274,7 @@ def _as_stored(signs, shape, operator_name):
 
 
 def _is_matrix_of(shape, kernel_shape):
-    """Whether a matrix may hold a kernel with several axes for in- or outputs.
-
-    `EinsumDense` has such kernels.
-    """
+    """Whether a matrix may hold a kernel of `EinsumDense`, with more axes."""
     if len(shape) != 2 or math.prod(shape) != math.prod(kernel_shape):
         return False
     splits = range(1, len(kernel_shape))
@@ -319,13 +305,9 @@ def _likeness(names, kernel, scales):
     owner = kernel.path.split("/")[:-1]
     likeness = []
     for layers in names:
-        common = [_common(owner, path.split("/")) for path in layers]
+        # How many parts of a path occur in another one, in the same order.
+        rests = [iter(path.split("/")) for path in layers]
+        common = [sum(part in rest for part in owner) for rest in rests]
         most = max(common, default=0)
         likeness += [most, -len(owner) if most else 0]
     return *likeness, bool(np.isin(np.abs(scales), kernel.alpha).all())
-
-
-def _common(path, other):
-    """How many parts of a path occur in another one, in the same order."""
-    rest = iter(other)
-    return sum(part in rest for part in path)

@@ -7,7 +7,19 @@ CONTAINER_SUFFIX = ".tflz"
 SUFFIXES = (".tflite", CONTAINER_SUFFIX)
 
 
-class Format(enum.StrEnum):
+class _Choice(enum.StrEnum):
+    """The values of an argument. An unknown one is an error that lists them."""
+
+    @classmethod
+    def _missing_(cls, value):
+        names = ", ".join(repr(str(name)) for name in cls)
+        raise ValueError(
+            f"`{cls.argument}` must be one of {names}. "
+            f"Received: {cls.argument}={value!r}"
+        )
+
+
+class Format(_Choice):
     """How `export_tflite` stores binary weights and computes with them.
 
     `Format("packed")` is `Format.PACKED`. An unknown name raises a `ValueError`
@@ -20,6 +32,7 @@ class Format(enum.StrEnum):
         FLOAT: 32 bits per weight, float32 arithmetic.
     """
 
+    argument = enum.nonmember("format")
     PACKED = "packed"
     PACKED_FLOAT = "packed_float"
     FAST = "fast"
@@ -37,13 +50,6 @@ class Format(enum.StrEnum):
         is_container = suffix.lower() == CONTAINER_SUFFIX
         return cls.FAST if is_container else cls.PACKED
 
-    @classmethod
-    def _missing_(cls, value):
-        names = ", ".join(repr(str(name)) for name in cls)
-        raise ValueError(
-            f"`format` must be one of {names}. Received: format={value!r}"
-        )
-
     @property
     def is_packed(self) -> bool:
         """Whether the file holds one bit per binary weight."""
@@ -55,7 +61,7 @@ class Format(enum.StrEnum):
         return self in (Format.PACKED_FLOAT, Format.FLOAT)
 
 
-class OtherWeights(enum.StrEnum):
+class OtherWeights(_Choice):
     """How `export_tflite` stores weights that are not binary.
 
     Attributes:
@@ -65,17 +71,10 @@ class OtherWeights(enum.StrEnum):
             like in 16.
     """
 
+    argument = enum.nonmember("other_weights")
     FLOAT32 = "float32"
     FLOAT16 = "float16"
     INT8 = "int8"
-
-    @classmethod
-    def _missing_(cls, value):
-        names = ", ".join(repr(str(name)) for name in cls)
-        raise ValueError(
-            f"`other_weights` must be one of {names}. "
-            f"Received: other_weights={value!r}"
-        )
 
 
 class Storage(enum.StrEnum):

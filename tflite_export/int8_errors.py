@@ -12,8 +12,10 @@ from collections import defaultdict
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.graph.loops import loop_of
 from tflite_export.graph.site import Site
-from tflite_export.inner_tensors import int8_data, run_with_tensors
+from tflite_export.graph.weights import INTEGERS, WEIGHTED_OPERATORS
+from tflite_export.interpreter import run_with_tensors
 
 # On how many samples the tensors inside are compared.
 FEW_SAMPLES = 2
@@ -26,12 +28,8 @@ def shares_of_error(
 ) -> dict[str, float]:
     """The share of the outputs' error that each int8 kernel adds, by path.
 
-    Args:
-        model: The float model.
-        content: The bytes of the same model with int8 arithmetic. A tensor of
-            the float model has the same number here.
-        sites: The kernels of `model` that compute in int8.
-        inputs: The samples, by the names of the inputs.
+    `content` is the file of the float model with int8 arithmetic, where each
+    tensor has the same number. `sites` are its kernels that compute in int8.
     """
     main = model.subgraphs[0]
     tensors = {
@@ -41,10 +39,16 @@ def shares_of_error(
         if model.type_name(main.tensors[number]) == "FLOAT32"
     }
     few = {name: x[:FEW_SAMPLES] for name, x in inputs.items()}
-    needed = {*tensors, *int8_data(FlatModel(content))}
-    _, exact = run_with_tensors(model.to_bytes(), few, needed)
-    _, rounded = run_with_tensors(content, few, tensors)
-    _, added = run_with_tensors(content, few, tensors, exact)
+    cut = FlatModel(content)
+    data = [
+        inputs_of(operator)[position]
+        for operator, position in _int8_operators(cut)
+    ]
+    float_model = FlatModel(model.to_bytes())
+    _, exact = run_with_tensors(float_model, few, {*tensors, *data})
+    _, rounded = run_with_tensors(FlatModel(content), few, tensors)
+    # Here each int8 operator reads data without an error.
+    _, added = run_with_tensors(cut, few, tensors, _cut(cut, exact))
     noise, fresh = (
         {n: _energy(x - exact[n]) for n, x in found.items()}
         for found in (rounded, added)
@@ -57,18 +61,49 @@ def shares_of_error(
     for operator in reversed(main.operators):
         own, rest = 0.0, 0.0
         for number in operator.outputs.tolist():
-            share = _ratio(fresh, noise, number)
+            share = 0.0  # The part of the error that the operator adds.
             if id(operator) not in paths:
-                share = 0.0
+                pass
             elif model.operator_name(operator) == "WHILE":
                 # What is added inside a loop cannot be seen.
                 share = 1.0
+            elif noise.get(number):
+                share = min(fresh.get(number, 0) / noise[number], 1.0)
             own += blame[number] * share
             rest += blame[number] * (1 - share)
         for path in paths.get(id(operator), ()):
             shares[path] += own
         _divide(model, operator, rest, blame, noise, signal)
     return {site.constant.path: shares[site.constant.path] for site in sites}
+
+
+def _cut(model, values):
+    """Makes int8 operators read new inputs; returns their values by number."""
+    main, new = model.subgraphs[0], {}
+    for operator, position in _int8_operators(model):
+        old = inputs_of(operator)[position]
+        if old not in values:
+            continue
+        type_name = model.type_name(main.tensors[old])
+        number = model.add_tensor_like(main, old, type_name)
+        main.inputs = np.append(main.inputs, np.int32(number))
+        operator.inputs[position] = number
+        new[number] = values[old]
+    return new
+
+
+def _int8_operators(model):
+    """The operators with int8 weights, and which input is the data."""
+    main, found = model.subgraphs[0], []
+    for operator in main.operators:
+        name = model.operator_name(operator)
+        weighted = WEIGHTED_OPERATORS.get(name)
+        # A GATHER computes nothing.
+        if weighted is not None and name != "GATHER":
+            weights = main.tensors[inputs_of(operator)[weighted.weights]]
+            if model.type_name(weights) in INTEGERS:
+                found.append((operator, weighted.data))
+    return found
 
 
 def _divide(model, operator, amount, blame, noise, signal):
@@ -88,25 +123,10 @@ def _paths_of_operators(model, sites):
     """The paths of the int8 kernels that an operator of the main graph uses."""
     paths = defaultdict(list)
     for site in sites:
-        users = site.users
-        if site.constant.subgraph != 0:
-            users = [
-                operator
-                for operator in model.subgraphs[0].operators
-                if model.operator_name(operator) == "WHILE"
-                and operator.builtinOptions.bodySubgraphIndex
-                == site.constant.subgraph
-            ]
-        for user in users:
+        loop = loop_of(model, site.constant.subgraph)
+        for user in site.users if loop is None else [loop]:
             paths[id(user)].append(site.constant.path)
     return paths
-
-
-def _ratio(fresh, noise, number):
-    """The part of a tensor's error that its operator adds."""
-    if not noise.get(number):
-        return 0.0
-    return min(fresh.get(number, 0) / noise[number], 1.0)
 
 
 def _energy(x):

@@ -89,17 +89,10 @@ def run(path, inputs, **options) -> dict:
 
 
 def run_batches(interpreter, values: dict, wanted, samples: int) -> dict:
-    """Runs a model on all samples, batch by batch.
+    """Runs a model on all samples, batch by batch; returns `wanted` outputs.
 
-    Args:
-        interpreter: An interpreter whose tensors are not yet allocated.
-        values: An array for each input, by the number of its tensor. It has
-            one row or more per sample.
-        wanted: The numbers of the outputs to return.
-        samples: The number of samples.
-
-    Returns:
-        The outputs, by the numbers of their tensors.
+    Inputs and outputs are given by the numbers of their tensors. An array has
+    one row or more per sample.
     """
     step = min(samples, MOST_SAMPLES)
     for detail in interpreter.get_input_details():
@@ -121,23 +114,44 @@ def run_batches(interpreter, values: dict, wanted, samples: int) -> dict:
         interpreter.invoke()
         for number, batches in outputs.items():
             batches.append(np.atleast_1d(interpreter.get_tensor(number)))
-    return {
+    for number, batches in outputs.items():
         # An output, too, may have several rows per sample.
-        number: np.concatenate(batches)[
-            : samples * max(len(batches[0]) // step, 1)
-        ]
-        for number, batches in outputs.items()
-    }
+        rows = samples * max(len(batches[0]) // step, 1)
+        outputs[number] = np.concatenate(batches)[:rows]
+    return outputs
+
+
+def run_with_tensors(
+    model: FlatModel, inputs: dict, tensors, more_inputs: dict | None = None
+) -> tuple[dict, dict]:
+    """Runs a model; returns its outputs by name, and tensors by number.
+
+    The tensors become outputs of the model, because XNNPACK keeps what is not
+    an output to itself. Those that no operator computes are left out.
+    `more_inputs` are samples of inputs without a name, by number.
+    """
+    main = model.subgraphs[0]
+    input_tensors, output_tensors = model.signature()
+    values = {input_tensors[name]: x for name, x in inputs.items()}
+    values |= more_inputs or {}
+    computed = {i for op in main.operators for i in op.outputs.tolist()}
+    tensors = sorted(computed.intersection(tensors))
+    new = [number for number in tensors if number not in main.outputs]
+    main.outputs = np.append(main.outputs, np.array(new, np.int32))
+    model.model.signatureDefs = None
+    samples = len(next(iter(inputs.values())))
+    interpreter = make_interpreter(model.to_bytes())
+    wanted = {*output_tensors.values(), *tensors}
+    found = run_batches(interpreter, values, wanted, samples)
+    outputs = {name: found[n] for name, n in output_tensors.items()}
+    return outputs, {number: found[number] for number in tensors}
 
 
 def by_input(argument: str, names: list[str], data, rank: int) -> dict:
-    """The arrays of each input by its name.
+    """The arrays of each input by its name, given what the user gave.
 
-    Args:
-        argument: The name of the user's argument, for errors.
-        names: The names of the inputs, in the order of the model.
-        data: What the user gave: see `run`.
-        rank: The number of axes of the first input, batch included.
+    `argument` is the name that the user knows it by, and `rank` the number of
+    axes of the first input, batch included.
     """
     if isinstance(data, dict):
         if set(data) != set(names):

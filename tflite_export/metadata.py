@@ -16,9 +16,8 @@ from tflite_export.errors import InvalidModelError, damage_as_error
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.flatbuffer.schema import schema
 from tflite_export.formats import Format, Storage
-from tflite_export.graph.notes import NOTES
 from tflite_export.graph.packed_bits import unpack_signs
-from tflite_export.graph.site import Site
+from tflite_export.graph.site import Note, Site
 
 METADATA_NAME = "keras_lab.binary_weights"
 # Version 1 has no checksums, versions 2 and 3 have none of the metadata. In
@@ -91,14 +90,14 @@ def read_packed(path) -> list[PackedWeight]:
 def packed_weights(model: FlatModel, metadata: dict) -> list[PackedWeight]:
     """The binary weights of a model, given its metadata."""
     parts, owners = {}, {}
-    for entry in metadata["weights"]:
-        # The first path with these signs. Others are twins.
-        owners.setdefault(tuple(entry["signs"]), entry["path"])
     with damage_as_error(f"metadata '{METADATA_NAME}'"):
         for entry in metadata["weights"]:
+            # The first path with these signs. Others are twins.
+            owner = owners.setdefault(tuple(entry["signs"]), entry["path"])
             has_sum = metadata["version"] > 1
             if has_sum:
-                _check_names(model, entry, owners[tuple(entry["signs"])])
+                _check_name(model, entry, "signs", owner)
+                _check_name(model, entry, "alpha", entry["path"])
             weight = _read_entry(model, entry)
             if has_sum and _crc32(weight) != entry["crc32"]:
                 raise ValueError(
@@ -129,15 +128,14 @@ def _read_entry(model, entry):
     )
 
 
-def _check_names(model, entry, owner):
-    names = f"{owner}/{_suffix(entry['encoding'])}", f"{entry['path']}/alpha"
-    for key, expected in zip(("signs", "alpha"), names):
-        subgraph, number = entry[key]
-        name = name_of(model.subgraphs[subgraph].tensors[number])
-        if name != expected:
-            raise ValueError(
-                f"'{key}' is the tensor '{name}', not '{expected}'"
-            )
+def _check_name(model, entry, key, owner):
+    ending = "alpha" if key == "alpha" else _suffix(entry["encoding"])
+    subgraph, number = entry[key]
+    name = name_of(model.subgraphs[subgraph].tensors[number])
+    if name != f"{owner}/{ending}":
+        raise ValueError(
+            f"'{key}' is the tensor '{name}', not '{owner}/{ending}'"
+        )
 
 
 def _crc32(weight):
@@ -173,37 +171,33 @@ def read_metadata(model: FlatModel) -> dict | None:
         if entry.name == METADATA_NAME.encode():
             data = model.model.buffers[entry.buffer].data
             with damage_as_error(f"metadata '{METADATA_NAME}'"):
-                content = json.loads(bytes(np.asarray(data, np.uint8)))
-                if content["version"] not in VERSIONS:
-                    raise ValueError(f"of version {content['version']!r:.60}")
-                _check(content, HEAD)
-                if content["version"] > 3:
-                    _check_text(content)
-                for weight in content["weights"]:
-                    _check(weight, ENTRY)
-                    if content["version"] > 1:
-                        _check(weight, {"crc32": _is_number})
-                    weight["note"] = _note(weight, content["version"])
-            return content
+                return _checked(json.loads(bytes(np.asarray(data, np.uint8))))
     return None
 
 
-def _check_text(content):
-    others = {key: content[key] for key in content if key != "crc32"}
-    if content["crc32"] != zlib.crc32(as_text(others)):
-        raise ValueError("they have changed")
+def _checked(content):
+    """The content of metadata, with notes as texts, if it is all right."""
+    version = content["version"]
+    if version not in VERSIONS:
+        raise ValueError(f"of version {version!r:.60}")
+    _check(content, HEAD)
+    if version > 3:
+        others = {key: content[key] for key in content if key != "crc32"}
+        if content["crc32"] != zlib.crc32(as_text(others)):
+            raise ValueError("they have changed")
+    for weight in content["weights"]:
+        _check(weight, ENTRY)
+        if version > 1:
+            _check(weight, {"crc32": _is_number})
+        _check(weight, {"note": _is_number if version > 2 else _is_text})
+        if version > 2:
+            weight["note"] = str(list(Note)[weight["note"]])
+    return content
 
 
-def as_text(content):
+def as_text(content: dict) -> bytes:
+    """The JSON text of metadata, of which there is a checksum."""
     return json.dumps(content, separators=(",", ":")).encode()
-
-
-def _note(weight, version):
-    if version < 3:
-        _check(weight, {"note": _is_text})
-        return weight["note"]
-    _check(weight, {"note": _is_number})
-    return NOTES[weight["note"]]
 
 
 def _is_text(value):
@@ -248,24 +242,20 @@ def write_metadata(
     sites: list[Site],
     not_packed: list[str],
 ) -> None:
-    """Writes a description of the weights into a model.
+    """Writes a description of the weights into a model, after all steps.
 
-    Args:
-        model: The model to change.
-        format: The format of the file.
-        float_bytes: The size of the file with float32 weights.
-        sites: The weights, after all steps.
-        not_packed: The paths of binary kernels that are stored as float32.
+    `float_bytes` is the size of the file with float32 weights, `not_packed` are
+    the paths of binary kernels that are stored as float32.
     """
-    weights = []
-    for site in sites:
-        for kernel in (site.constant.kernel, *site.constant.twins):
-            weights.append(_entry(model, site, kernel))
     content = {
         "version": VERSION,
         "format": str(format),
         "float_bytes": float_bytes,
-        "weights": weights,
+        "weights": [
+            _entry(model, site, kernel)
+            for site in sites
+            for kernel in (site.constant.kernel, *site.constant.twins)
+        ],
         "not_packed": not_packed,
     }
     entry = schema.MetadataT()
@@ -289,7 +279,7 @@ def _entry(model, site, kernel):
         "path": path,
         "operator": stored.operator,
         "arithmetic": "int8" if site.int8 else "float32",
-        "note": NOTES.index(site.note),
+        "note": list(Note).index(site.note),
         "shape": list(stored.shape),
         "first_channel": 0 if kernel is None else kernel.first_channel,
         "encoding": str(site.storage),

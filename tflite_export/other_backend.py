@@ -27,15 +27,8 @@ def is_other_backend() -> bool:
 def export_in_process(model: keras.Model, path: Path, format: str, options):
     """Exports a model in a process with the TensorFlow backend.
 
-    Args:
-        model: The model. Its custom layers and functions must be those of
-            Keras or keras_lab: the other process knows no others.
-        path: Where to write.
-        format: As in `export_tflite`.
-        options: The keyword arguments of `export_tflite`.
-
-    Returns:
-        The `ExportReport`.
+    Its custom layers and functions must be those of Keras or keras_lab: the
+    other process knows no others.
     """
     if importlib.util.find_spec("tensorflow") is None:
         raise ImportError(

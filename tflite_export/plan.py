@@ -2,15 +2,17 @@
 
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import Format
-from tflite_export.graph import notes
 from tflite_export.graph.loops import loop_of
 from tflite_export.graph.packed_bits import Unpacker
-from tflite_export.graph.site import Site
+from tflite_export.graph.site import Note, Site
 from tflite_export.graph.weights import BinaryConstant
 from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
-from tflite_export.transformations import int8_arithmetic, store_packed_bits
+from tflite_export.transformations import (
+    TRANSFORMATIONS,
+    int8_arithmetic,
+    store_packed_bits,
+)
 from tflite_export.transformations.int8_arithmetic import FLOAT_PRODUCTS
-from tflite_export.transformations.registry import TRANSFORMATIONS
 
 
 def plan(
@@ -52,24 +54,20 @@ def _why_float(site):
     """Why the weight must stay as it is, or empty."""
     model, constant = site.model, site.constant
     if constant.tensor in site.subgraph.outputs:
-        return notes.IS_OUTPUT
+        return Note.IS_OUTPUT
     if len(site.users) != len(model.consumers(site.subgraph, constant.tensor)):
-        return notes.HAS_OTHER_READERS
-    if (
-        site.format.is_packed
-        and constant.subgraph != 0
-        and loop_of(model, constant.subgraph) is None
-    ):
-        return notes.IN_SUBGRAPH
-    return notes.NO_NOTE
+        return Note.HAS_OTHER_READERS
+    is_elsewhere = constant.subgraph and not loop_of(model, constant.subgraph)
+    if site.format.is_packed and is_elsewhere:
+        return Note.IN_SUBGRAPH
+    return Note.NONE
 
 
 def _why_not_int8(site):
     """Why the arithmetic is not int8, if the format has int8, or empty."""
     if site.format.is_exact:
-        return notes.NO_NOTE
-    if site.why_not_int8 == notes.KEPT_IN_FLOAT:
-        return notes.KEPT_IN_FLOAT
-    if any(step in FLOAT_PRODUCTS for step in site.steps):
-        return notes.AS_PRODUCTS
+        return Note.NONE
+    is_product = any(step in FLOAT_PRODUCTS for step in site.steps)
+    if is_product and site.why_not_int8 != Note.KEPT_IN_FLOAT:
+        return Note.AS_PRODUCTS
     return site.why_not_int8

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import math
 
-from tflite_export.agreement import Agreement, InFloat
 from tflite_export.formats import Format
 
 
@@ -36,6 +35,61 @@ class LayerRow:
     bytes: int
     alpha: tuple | None
     note: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How far the outputs of an exported model are from those of Keras.
+
+    If the model has several outputs, the errors are those of the worst one.
+
+    Attributes:
+        runtime: The interpreter that was used.
+        samples: How many samples were compared.
+        data: `"given"` or `"random"`.
+        max_error: The largest difference, relative to the largest output.
+        mean_error: The mean difference, relative to the largest output.
+        relative_error: ‖y' − y‖ / ‖y‖.
+        snr_db: The signal-to-noise ratio in decibels, infinite if equal.
+        equal_predictions: The share of samples with the same largest output.
+            `None` unless the model has one output with several classes.
+        computed_in: `"float32"` if the model has another precision, and was
+            compared with what its layers compute in float32. Else empty.
+        ties: The share of values before a sign that are zero up to rounding,
+            so that their sign is undecided. Counted only if the outputs differ.
+        error_with_ties: If Keras was given the file's signs at the ties,
+            ‖y' − y‖ / ‖y‖ with its own signs. Else 0.
+    """
+
+    runtime: str
+    samples: int
+    data: str
+    max_error: float
+    mean_error: float
+    relative_error: float
+    snr_db: float
+    equal_predictions: float | None
+    computed_in: str = ""
+    ties: float = 0.0
+    error_with_ties: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class InFloat:
+    """Layers that compute in float32 because int8 was not precise enough.
+
+    Attributes:
+        paths: The paths of their kernels, the one that loses most first.
+        int8_error: ‖y' − y‖ / ‖y‖ of the file with all of them in int8.
+        more_bytes: How much larger the file is than that one.
+        time_ratio: How long an inference takes, as a multiple of that file's.
+            The median of a few runs on this machine, one sample at a time.
+    """
+
+    paths: tuple
+    int8_error: float
+    more_bytes: int
+    time_ratio: float
 
 
 @dataclasses.dataclass(frozen=True)

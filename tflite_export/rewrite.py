@@ -1,24 +1,23 @@
-"""Rewrites a float `.tflite` model in one of the formats."""
+"""Rewrites a float `.tflite` file in one of the formats."""
 
 import math
 import warnings
 
 from tflite_export.container import read_content
 from tflite_export.errors import NothingBinaryError, damage_as_error
-from tflite_export.find import (
-    find_binary_constants,
-    kernels_not_found,
-)
+from tflite_export.find import find_binary_constants, kernels_not_found
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import Format, OtherWeights, Storage
-from tflite_export.graph.versions import set_versions
-from tflite_export.graph.weight_storage import keep_unfolded, unfold_float16
+from tflite_export.graph.dequantize import keep_unfolded, unfold_float16
 from tflite_export.graph.weights import Kernel
 from tflite_export.metadata import write_metadata
 from tflite_export.plan import plan
-from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
-from tflite_export.transformations import conv_as_winograd
-from tflite_export.transformations.registry import PREPARATIONS, REPAIRS
+from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime, set_versions
+from tflite_export.transformations import (
+    PREPARATIONS,
+    REPAIRS,
+    conv_as_winograd,
+)
 from tflite_export.transformations.store_other_weights import (
     store_other_weights,
 )
@@ -52,10 +51,9 @@ def pack(path) -> bytes:
     model = FlatModel(content)
     with damage_as_error("TFLite model, or one that `pack` does not know"):
         unfolded = unfold_float16(model)
-        found = find_binary_constants(model)
-        kept = {(constant.subgraph, constant.tensor) for constant in found}
+        kept = {constant.place for constant in find_binary_constants(model)}
         keep_unfolded(model, unfolded, kept)
-        packed = rewrite(model, Format.PACKED)
+        packed = rewrite(model.to_bytes(), Format.PACKED)
     if len(packed) >= len(content):
         warnings.warn(
             f"The packed file is not smaller: {len(packed):,} bytes instead of "
@@ -66,65 +64,56 @@ def pack(path) -> bytes:
     return packed
 
 
-def rewrite(
-    model: FlatModel,
+def rewrite(content: bytes, format: Format, **options) -> bytes:
+    """Writes a float file in a format, with the options of `rewrite_once`.
+
+    A file in the format `"packed"` is never larger than in `"packed_float"`.
+    """
+    found, winograd = rewrite_once(content, format, **options)
+    if format != Format.PACKED:
+        return found
+    # Faster operators must not make the file larger than exact ones do. Those
+    # of the smallest convolutions gain the least.
+    exact, _ = rewrite_once(
+        content, Format.PACKED_FLOAT, name=format, **options
+    )
+    while winograd and len(found) > len(exact):
+        extra = (len(found) - len(exact)) / WINOGRAD_BYTES
+        dropped = min(math.ceil(extra), len(winograd))
+        fewest = 1 + sorted(winograd)[dropped - 1]
+        found, winograd = rewrite_once(
+            content, format, fewest_for_winograd=fewest, **options
+        )
+    return min(found, exact, key=len)
+
+
+def rewrite_once(
+    content: bytes,
     format: Format,
     kernels: list[Kernel] = (),
     other_weights: OtherWeights = OtherWeights.FLOAT32,
     runtime: Runtime = DEFAULT_RUNTIME,
     float_layers: frozenset[str] = frozenset(),
     in_float: frozenset[str] = frozenset(),
-    may_be_larger: bool = False,
-) -> bytes:
-    """Writes the weights of a float model in a format.
+    fewest_for_winograd: int = 0,
+    name: Format | None = None,
+) -> tuple[bytes, list[int]]:
+    """Writes a float file in a format, however large it gets.
 
     Args:
-        model: The model. It may be changed.
-        format: The format of the file.
+        content: The bytes of the float file.
+        format: The format to write.
         kernels, float_layers: As in `find_binary_constants`.
         other_weights: How to store weights that are not binary.
         runtime: The oldest runtime that must run the file.
-        in_float: The paths of kernels to compute with in float32, whatever the
-            format.
-        may_be_larger: Whether a file in the format `"packed"` may be larger
-            than in `"packed_float"`, to be faster.
+        in_float, fewest_for_winograd: As in `plan`.
+        name: The format that the file says it has. Defaults to `format`.
+
+    Returns:
+        The bytes of the file, and the sizes of the convolutions that are
+        Winograd's products in it.
     """
-    options = kernels, other_weights, runtime, float_layers, in_float
-    if format != Format.PACKED or may_be_larger:
-        return _rewrite(model, format, format, *options)[0]
-    float_content = model.to_bytes()
-    content, winograd = _rewrite(model, format, format, *options)
-    exact, _ = _rewrite(
-        FlatModel(float_content), format, Format.PACKED_FLOAT, *options
-    )
-    # Faster operators must not make the file larger than exact ones do. Those
-    # of the smallest convolutions gain the least.
-    while winograd and len(content) > len(exact):
-        extra = (len(content) - len(exact)) / WINOGRAD_BYTES
-        dropped = min(math.ceil(extra), len(winograd))
-        fewest = 1 + sorted(winograd)[dropped - 1]
-        content, winograd = _rewrite(
-            FlatModel(float_content), format, format, *options, fewest
-        )
-    return min(content, exact, key=len)
-
-
-def _rewrite(
-    model,
-    name,
-    format,
-    kernels,
-    other_weights,
-    runtime,
-    float_layers,
-    in_float,
-    fewest_for_winograd=0,
-):
-    """The file, and the sizes of the convolutions that are Winograd's.
-
-    `name` is the format that the file says it has.
-    """
-    float_bytes = len(model.to_bytes())
+    model = FlatModel(content)
     _prepare(model, format)
     constants = find_binary_constants(model, kernels, float_layers)
     if not constants and not kernels and format != Format.FLOAT:
@@ -143,19 +132,19 @@ def _rewrite(
             step.apply(site)
         if site.storage == Storage.FLOAT32:
             not_packed.append(site.constant.path)
-    binary = {site.place for site in sites}
-    binary |= {(c.subgraph, c.tensor) for c in constants}
+    binary = {part.place for part in (*sites, *constants)}
     store_other_weights(model, other_weights, format, runtime, binary)
     set_versions(model)
     if format != Format.FLOAT:
-        write_metadata(model, name, float_bytes, sites, not_packed)
+        size = len(content)
+        write_metadata(model, name or format, size, sites, not_packed)
         model.drop_inner_names()
-    sizes = [
+    winograd = [
         site.constant.signs.size
         for site in sites
         if conv_as_winograd in site.steps
     ]
-    return model.to_bytes(), sizes
+    return model.to_bytes(), winograd
 
 
 def _prepare(model, format):

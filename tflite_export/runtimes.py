@@ -13,13 +13,12 @@ import numpy as np
 
 from tflite_export.errors import ConversionError
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
-from tflite_export.graph.versions import (
-    HYBRID,
+from tflite_export.graph.weights import (
+    ALWAYS_PER_CHANNEL,
     INTEGERS,
+    WEIGHTED_OPERATORS,
     has_several_scales,
-    weights_of,
 )
-from tflite_export.graph.weights import ALWAYS_PER_CHANNEL
 
 # Older ones lack the operator that unpacks weights, and were not tried.
 OLDEST, NEWEST = (2, 13), (2, 21)
@@ -54,6 +53,15 @@ VERSIONS = {
     "TRANSPOSE_CONV": {5: 15},
 }
 STABLEHLO = (2, 17)
+# The lowest versions that know float data with int8 weights, which have one
+# scale, or one per channel.
+HYBRID = {
+    "FULLY_CONNECTED": (9, 12),
+    "CONV_2D": (2, 5),
+    "DEPTHWISE_CONV_2D": (4, 6),
+    "TRANSPOSE_CONV": (2, 2),
+    "DEQUANTIZE": (2, 5),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +117,30 @@ class Runtime:
 
 
 DEFAULT_RUNTIME = Runtime()
+
+
+def set_versions(model: FlatModel) -> None:
+    """Raises the versions of operators to what their integer weights need.
+
+    They must be high enough that no runtime silently computes something else,
+    and no higher, so that older runtimes take the file too.
+    """
+    for subgraph in model.subgraphs:
+        for operator in subgraph.operators:
+            name = model.operator_name(operator)
+            if name not in HYBRID:
+                continue
+            weights = weights_of(model, subgraph, operator)
+            if model.type_name(weights) in INTEGERS:
+                several = has_several_scales(weights)
+                model.require_version(operator, HYBRID[name][several])
+
+
+def weights_of(model: FlatModel, subgraph, operator):
+    """The tensor that an operator of `HYBRID` has as weights."""
+    weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
+    position = 0 if weighted is None else weighted.weights
+    return subgraph.tensors[inputs_of(operator)[position]]
 
 
 def needs(model: FlatModel) -> dict:

@@ -12,7 +12,8 @@ import keras
 import numpy as np
 
 import keras_lab
-from tflite_export.inner_tensors import run_with_tensors, sign_arguments
+from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.interpreter import run_with_tensors
 
 # A value is a tie if it is so small, relative to the largest one.
 TIE = 1e-5
@@ -23,17 +24,13 @@ LEAST_EQUAL = 0.99
 class Ties:
     """Makes a rebuilt model take the signs of a file wherever there are ties.
 
-    Args:
-        content: The bytes of a `.tflite` file.
-        inputs: The samples, by the names of the inputs.
-
-    Attributes:
-        count: How many ties were met. Set by calling the model in `broken`.
-        values: How many values before a sign there were.
+    `count` is how many ties were met when the model was called in `broken`, and
+    `values` how many values before a sign there were.
     """
 
     def __init__(self, content: bytes, inputs: dict):
-        _, tensors = run_with_tensors(content, inputs, sign_arguments(content))
+        arguments = sign_arguments(content)
+        _, tensors = run_with_tensors(FlatModel(content), inputs, arguments)
         samples = len(next(iter(inputs.values())))
         self._tensors = [
             x.reshape(samples, -1)
@@ -48,23 +45,27 @@ class Ties:
 
         The model must be called on all samples in their order.
         """
-        changed = []
-        change = {"Sign": self._sign, "Equal": self._equal}
-        found = {name: [] for name in change}
-        for operation in _operations(model):
-            if type(operation).__name__ in change:
-                found[type(operation).__name__].append(operation)
-        compared = {id(x) for equal in found["Equal"] for x in _inputs(equal)}
-        for name, operations in found.items():
-            for operation in operations:
-                # Another sign is not ours: that of 0 is 0.
-                if name == "Equal" or compared & {*map(id, _inputs(operation))}:
-                    changed.append(operation)
-                    operation.call = change[name]
+        operations = [
+            operation
+            for layer in (model, *keras_lab.walk(model).values())
+            if isinstance(layer, keras.Model)
+            for operation in getattr(layer, "operations", ())
+        ]
+        equals, signs = (
+            [part for part in operations if type(part).__name__ == name]
+            for name in ("Equal", "Sign")
+        )
+        compared = {id(x) for equal in equals for x in _inputs(equal)}
+        # Another sign is not ours: that of 0 is 0.
+        signs = [s for s in signs if compared & {*map(id, _inputs(s))}]
+        for operation in equals:
+            operation.call = self._equal
+        for operation in signs:
+            operation.call = self._sign
         try:
             yield
         finally:
-            for operation in changed:
+            for operation in (*equals, *signs):
                 del operation.call
 
     def next_batch(self, size: int) -> None:
@@ -101,12 +102,21 @@ class Ties:
         return best.astype(x.dtype), ties
 
 
+def sign_arguments(content: bytes) -> list[int]:
+    """The tensors of the main subgraph of which a sign is taken."""
+    model = FlatModel(content)
+    main, found = model.subgraphs[0], []
+    for operator in main.operators:
+        name, inputs = model.operator_name(operator), inputs_of(operator)
+        if name == "GREATER_EQUAL":  # Zero or one: see `sign_inputs`.
+            zero = model.constant(main.tensors[inputs[1]])
+            if zero is None or np.any(zero):
+                continue
+        elif name != "SIGN":
+            continue
+        found.append(inputs[0])
+    return found
+
+
 def _inputs(operation):
     return keras.tree.flatten(operation.input)
-
-
-def _operations(model):
-    """All operations of a functional model and the models inside it."""
-    for layer in (model, *keras_lab.walk(model).values()):
-        if isinstance(layer, keras.Model) and hasattr(layer, "operations"):
-            yield from layer.operations

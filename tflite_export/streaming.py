@@ -13,7 +13,7 @@ import numpy as np
 import keras_lab
 from tflite_export.errors import ConversionError
 from tflite_export.interpreter import by_input
-from tflite_export.prepare import as_functional, input_names, output_names
+from tflite_export.keras_model import as_functional, input_names, output_names
 
 
 def with_states(model: keras.Model) -> keras.Model:
@@ -47,7 +47,9 @@ def with_states(model: keras.Model) -> keras.Model:
         if layers[name]["config"].get("one_hot"):
             config["layers"].append(_take_vectors(layers[name]))
         for number, state in enumerate(states):
-            config["layers"].append(_input_layer(state))
+            config["layers"].append(
+                _serialized(keras.layers.InputLayer(**state))
+            )
             inputs.append([state["name"], 0, 0])
             outputs[state["name"]] = [name, 0, 1 + number]
     config["input_layers"], config["output_layers"] = inputs, outputs
@@ -57,12 +59,9 @@ def with_states(model: keras.Model) -> keras.Model:
 
 
 def with_zero_states(model: keras.Model, rebuilt: keras.Model, data):
-    """Validation data for the rebuilt model: states that are missing are zero.
+    """Validation data for the model that `with_states` made of the given one.
 
-    Args:
-        model: The model that the user gave.
-        rebuilt: What `with_states` made of it.
-        data: What the user gave as `validation_data`.
+    States that are missing are zero.
     """
     names = input_names(as_functional(model))
     has_states = isinstance(data, dict) and set(data) > set(names)
@@ -110,10 +109,6 @@ def _states(layer, taken):
     return structure, states
 
 
-def _input_layer(state):
-    return _serialized(keras.layers.InputLayer(**state))
-
-
 def _serialized(layer, *nodes):
     config = keras.saving.serialize_keras_object(layer)
     return {**config, "name": layer.name, "inbound_nodes": list(nodes)}
@@ -127,11 +122,9 @@ def _tensor(layer, shape, dtype="float32"):
 
 
 def _take_vectors(layer):
-    """Makes a layer take one-hot vectors, and returns what encodes indices.
-
-    Freezing makes a model of a layer that takes indices, and a model inside the
-    model cannot have the state as inputs.
-    """
+    """Makes a layer take one-hot vectors, and returns what encodes indices."""
+    # Freezing makes a model of a layer that takes indices, and a model inside
+    # the model cannot have the state as inputs.
     (node,) = layer["inbound_nodes"]
     indices = node["args"][0]["config"]
     length = layer["config"]["one_hot"]

@@ -6,45 +6,39 @@ import keras
 import numpy as np
 
 import keras_lab
-from tflite_export.agreement import Agreement, compare
 from tflite_export.errors import ConversionError, ValidationError
 from tflite_export.formats import Format, OtherWeights
-from tflite_export.inner_tensors import sign_arguments
 from tflite_export.interpreter import MOST_SAMPLES, interpreter_class, run
-from tflite_export.prepare import (
+from tflite_export.keras_model import (
     as_functional,
     channels_first_note,
     computing_in_float32,
     input_names,
     output_names,
 )
-from tflite_export.sign_ties import Ties
+from tflite_export.report import Agreement
+from tflite_export.sign_ties import Ties, sign_arguments
 
 # The largest ‖y' − y‖ / ‖y‖. Float arithmetic differs in the order of sums,
-# int8 arithmetic rounds the inputs of each layer to 8 bits.
-# Weights of 16 bits have rounding errors of their own.
+# weights of 16 bits have rounding errors of their own, and int8 arithmetic
+# rounds the inputs of each layer to 8 bits.
 FLOAT_TOLERANCE, FLOAT16_TOLERANCE, INT8_TOLERANCE = 1e-3, 1e-2, 0.1
+# A smaller difference counts as none. A weight that is zero is stored with a
+# positive scale, because a scale must be positive.
+NEGLIGIBLE = 1e-20
 
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """What a file must compute.
+    """What a file must compute. Inputs and outputs are given by name."""
 
-    Attributes:
-        rebuilt: The model rebuilt from plain Keras layers.
-        inputs: The samples, by the names of the inputs.
-        origin: `"given"` or `"random"`.
-        outputs: What the given model computes, by the names of the outputs.
-        rebuilt_error: ‖y' − y‖ / ‖y‖ of the rebuilt model.
-        dtype: `"float32"` if the model has another precision and its layers
-            computed in float32 here. Else empty.
-    """
-
-    rebuilt: keras.Model
+    rebuilt: keras.Model  # From plain Keras layers.
     inputs: dict
-    origin: str
-    outputs: dict
-    rebuilt_error: float
+    origin: str  # "given" or "random".
+    outputs: dict  # What the given model computes.
+    rebuilt_error: float  # ‖y' − y‖ / ‖y‖ of the rebuilt model.
+    # "float32" if the model has another precision, and its layers computed in
+    # float32 here. Else empty.
     dtype: str
 
 
@@ -59,14 +53,8 @@ def reference(
 
     Raises ValidationError if an output is not finite, and ConversionError if
     the rebuilt model, from which the file is made, computes something else.
-
-    Args:
-        model: The given model. Layers of another precision compute in float32
-            for a while, as those of the file do.
-        rebuilt: The model rebuilt from plain Keras layers, in float32.
-        inputs: The samples, by the names of the inputs.
-        origin: `"given"` or `"random"`.
-        tolerance: The user's tolerance, or `None`.
+    Layers of another precision compute in float32 for a while, as those of the
+    file do.
     """
     with computing_in_float32(model) as changed:
         outputs = predict(as_functional(model), inputs)
@@ -249,3 +237,43 @@ def predict(model: keras.Model, inputs: dict, after_batch=None) -> dict:
         name: np.concatenate([np.asarray(part) for part in parts])
         for name, parts in zip(output_names(model), zip(*batches))
     }
+
+
+def compare(
+    expected: dict, actual: dict, runtime: str, data: str, computed_in: str = ""
+) -> Agreement:
+    """Compares the outputs of Keras with those of the file, by name."""
+    pairs = [
+        (np.asarray(y, np.float64), np.asarray(actual[name], np.float64))
+        for name, y in expected.items()
+    ]
+    largest = max(np.abs(y).max(initial=0) for y, _ in pairs) or 1.0
+    max_error, mean_error, relative = np.max(
+        [_errors(y, z, largest) for y, z in pairs], axis=0
+    )
+    equal = None
+    if len(pairs) == 1 and pairs[0][0].ndim == 2 and pairs[0][0].shape[1] > 1:
+        y, z = pairs[0]
+        equal = float(np.mean(y.argmax(axis=1) == z.argmax(axis=1)))
+    return Agreement(
+        runtime=runtime,
+        samples=len(pairs[0][0]),
+        data=data,
+        max_error=float(max_error),
+        mean_error=float(mean_error),
+        relative_error=float(relative),
+        snr_db=float(-20 * np.log10(relative)) if relative else float("inf"),
+        equal_predictions=equal,
+        computed_in=computed_in,
+    )
+
+
+def _errors(y, z, largest):
+    """The largest, mean and relative error of an output z that should be y."""
+    # An output that should be zero is measured by the largest number of all.
+    errors = np.abs(z - y)
+    errors[errors < NEGLIGIBLE] = 0
+    scale = np.abs(y).max(initial=0) or largest
+    signal = np.linalg.norm(y) or largest
+    noise = np.linalg.norm(errors)
+    return errors.max(initial=0) / scale, errors.mean() / scale, noise / signal

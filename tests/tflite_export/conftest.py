@@ -12,6 +12,12 @@ from tflite_export import export_tflite
 CLASSES = 4
 
 
+@pytest.fixture
+def path(tmp_path):
+    """A file to export to."""
+    return tmp_path / "m.tflite"
+
+
 @pytest.fixture(scope="package")
 def classifier():
     """A classifier of Gaussian clusters, and its test inputs."""

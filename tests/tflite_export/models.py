@@ -14,11 +14,11 @@ def maker(layer):
 
 
 def net(shape, *parts, batch_size=None):
-    """A function that makes a new Sequential model in each call."""
+    """A function that makes a new Sequential model of layers in each call."""
 
     def make():
-        inputs = keras.Input(shape, batch_size)
-        return keras.Sequential([inputs, *(part() for part in parts)])
+        made = (p if isinstance(p, keras.Layer) else p() for p in parts)
+        return keras.Sequential([keras.Input(shape, batch_size), *made])
 
     return make
 

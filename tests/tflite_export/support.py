@@ -4,6 +4,7 @@ import functools
 
 import keras
 import numpy as np
+import pytest
 
 import keras_lab
 from tests.tflite_export.models import CASES
@@ -11,16 +12,23 @@ from tflite_export import Format, read_packed, run
 from tflite_export.convert import convert
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.formats import OtherWeights
-from tflite_export.prepare import (
+from tflite_export.keras_model import (
     as_functional,
     fixed_batch_size,
     input_names,
     trained_kernels,
 )
-from tflite_export.rewrite import rewrite
+from tflite_export.rewrite import rewrite_once
 from tflite_export.runtimes import Runtime
 from tflite_export.validate import predict
 
+slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
+# All ways in which the two interpreters can run a file.
+RUNTIMES = [
+    {"runtime": runtime, "xnnpack": xnnpack}
+    for runtime in ("litert", "tf")
+    for xnnpack in (True, False)
+]
 FORMATS = [str(name) for name in Format]
 BINARY_FORMATS = [format for format in FORMATS if format != "float"]
 
@@ -61,6 +69,11 @@ def randomize(model, size=0.3):
     return model
 
 
+def mostly_slow(values, quick):
+    """Parameters that are slow unless they are among the quick ones."""
+    return [v if v in quick else slow_param(v) for v in values]
+
+
 class Exported:
     """A model with its file in every format, converted once."""
 
@@ -68,7 +81,7 @@ class Exported:
         self.model = model
         self.frozen = as_functional(keras_lab.freeze(model, strict=False))
         batch_size = fixed_batch_size(self.frozen, batch_size)
-        self.converted = convert(self.frozen, batch_size).to_bytes()
+        self.converted = convert(self.frozen, batch_size)
         self.content = functools.cache(self._content)
         self.samples = functools.cache(self._samples)
 
@@ -80,7 +93,7 @@ class Exported:
         kernels, kind = trained_kernels(self.model), OtherWeights(other_weights)
         options = Format(format), kernels, kind, Runtime.of(runtime)
         # The small models of the tests stand for large ones.
-        return rewrite(self.flat(), *options, may_be_larger=True)
+        return rewrite_once(self.converted, *options)[0]
 
     def _samples(self, count):
         """Random inputs, and what Keras computes from them, by name."""
@@ -152,3 +165,10 @@ def sign_bits(model):
     """The tensors of a flat model's main subgraph that hold sign bits."""
     tensors = model.subgraphs[0].tensors
     return [t for t in tensors if name_of(t).endswith("/sign_bits")]
+
+
+def change_sign_bits(model, change):
+    """Changes the words of the first binary weight of a packed flat model."""
+    tensor = sign_bits(model)[0]
+    words = change(model.constant(tensor).copy()).astype(np.int16)
+    tensor.buffer = model.add_buffer(words)

@@ -12,7 +12,7 @@ import pytest
 
 import keras_lab
 import tflite_export
-from tests.tflite_export.models import maker, net
+from tests.tflite_export.models import dense, net
 from tests.tflite_export.support import exported
 from tflite_export import read_packed
 from tflite_export.__main__ import main
@@ -22,7 +22,7 @@ from tflite_export.__main__ import main
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("main")
     keras.utils.clear_session()  # The input is then called "input_layer".
-    model = net((16,), maker(keras_lab.BinaryDense)(8, name="first"))()
+    model = net((16,), dense(8, name="first"))()
     model.save(folder / "m.keras")
     x = np.random.default_rng(0).normal(size=(20, 16)).astype("f")
     np.save(folder / "x.npy", x)
@@ -45,8 +45,9 @@ def in_folder(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-@pytest.mark.parametrize("inputs", ["x.npy", "x.npz"])
-@pytest.mark.parametrize("format", ["packed", "fast"])
+@pytest.mark.parametrize(
+    ("inputs", "format"), [("x.npy", "packed"), ("x.npz", "fast")]
+)
 def test_it_writes_the_file_and_prints_the_report(inputs, format, capsys):
     arguments = ["--format", format, "--validate", inputs]
     assert main(["m.keras", "m.tflite", *arguments]) == 0
@@ -67,10 +68,7 @@ def test_it_writes_the_file_and_prints_the_report(inputs, format, capsys):
     [
         ("absent.keras m2.tflite", "no such file. Received: 'absent.keras'"),
         ("x.npy m2.tflite", "ends in .keras or .h5. Received: 'x.npy'"),
-        (
-            "m.keras m2.onnx",
-            "must end in one of .tflite, .tflz",
-        ),
+        ("m.keras m2.onnx", "must end in one of .tflite, .tflz"),
         ("cut.keras m2.tflite", "Received: 'cut.keras'"),
         ("damaged.keras m2.tflite", "Received: 'damaged.keras'"),
         ("inspect absent.tflite", "no such file. Received: 'absent.tflite'"),
@@ -94,10 +92,12 @@ def test_bad_arguments_and_damaged_files_are_named(
 HELP = "tflite_export.Format; from tflite_export import command, __main__"
 READ = "read, show = tflite_export.read_packed, tflite_export.inspect; "
 READ += "read('good.tflite'); print(show('good.tflite'))"
+SHRINK = "tflite_export.expand(tflite_export.shrink(b'text'))"
 
 
 @pytest.mark.parametrize(
-    ("statement", "heavy"), [(HELP, {"numpy"}), (READ, set())]
+    ("statement", "heavy"),
+    [(HELP, {"numpy"}), (READ, set()), (SHRINK, {"flatbuffers"})],
 )
 def test_help_and_reading_need_neither_keras_nor_tensorflow(statement, heavy):
     heavy = heavy | {"keras", "keras_lab", "tensorflow"}

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import keras_lab
-from tests.tflite_export.models import maker, net, norm, relu
+from tests.tflite_export.models import dense, lstm, net, norm, relu
 from tests.tflite_export.support import (
     FORMATS,
     Exported,
     randomize,
+    slow_param,
     tolerance,
 )
 from tflite_export import (
@@ -23,8 +24,6 @@ from tflite_export import (
     run,
 )
 from tflite_export.flatbuffer.model import FlatModel
-
-dense, lstm = maker(keras_lab.BinaryDense), maker(keras_lab.BinaryLSTM)
 
 
 def states():
@@ -88,9 +87,9 @@ def test_every_input_and_output_has_its_own_name_and_value(make, names):
     ],
 )
 def test_the_batch_size_is_the_given_one_or_that_of_the_input(
-    tmp_path, make, batch_size, expected
+    path, make, batch_size, expected
 ):
-    path, model = tmp_path / "m.tflite", make()
+    model = make()
     data = np.ones((7, *model.input_shape[1:]), "f")
     report = export_tflite(
         model, path, batch_size=batch_size, validation_data=data
@@ -100,12 +99,7 @@ def test_the_batch_size_is_the_given_one_or_that_of_the_input(
     assert details["shape_signature"][0] == expected
 
 
-slow = pytest.mark.slow
-ONE_FORMAT = ["packed", *(pytest.param(f, marks=slow) for f in FORMATS[1:])]
-
-
-@pytest.mark.parametrize("format", ONE_FORMAT)
-def test_one_hot_indices_stay_integers(tmp_path, rng, format):
+def test_one_hot_indices_stay_integers(path, rng):
     model = keras.Sequential(
         [
             keras.Input((5, 1), dtype="int32", name="letters"),
@@ -113,19 +107,15 @@ def test_one_hot_indices_stay_integers(tmp_path, rng, format):
         ]
     )
     letters = rng.integers(0, 11, (4, 5, 1)).astype("int32")
-    report = export_tflite(
-        model, tmp_path / "m.tflite", format, validation_data=letters
-    )
-    assert report.agreement.max_error <= tolerance(format)
+    report = export_tflite(model, path, validation_data=letters)
+    assert report.agreement.max_error <= tolerance("packed")
 
 
-def test_an_export_logs_nothing_and_leaves_the_model_as_it_was(
-    tmp_path, caplog
-):
+def test_an_export_logs_nothing_and_leaves_the_model_as_it_was(path, caplog):
     model = net((4,), dense(3))()
     logging.getLogger("absl").propagate = True
     with caplog.at_level(logging.WARNING):
-        export_tflite(model, tmp_path / "m.tflite")
+        export_tflite(model, path)
     assert not caplog.records
     assert "call" not in vars(model.layers[0])
 
@@ -135,27 +125,13 @@ def mlp():
     return net((784,), *hidden, *hidden, *hidden, dense(10), norm)()
 
 
-def vgg():
-    """(2×128C3)-MP2-(2×256C3)-MP2-(2×512C3)-MP2-(2×1024FC)-10SVM."""
-    conv = maker(keras_lab.BinaryConv2D)
-    parts = []
-    for filters in (128, 256, 512):
-        block = conv(filters, 3, padding="same", use_bias=False), norm, relu
-        parts += [*block, *block, keras.layers.MaxPooling2D]
-    parts += [keras.layers.Flatten]
-    for units in (1024, 1024, 10):
-        parts += [dense(units, use_bias=False), norm]
-    return net((32, 32, 3), *parts)()
-
-
 @pytest.mark.parametrize(
     ("make", "ratio"),
     [
-        pytest.param(mlp, 28, marks=slow),
-        pytest.param(vgg, 28, marks=slow),
+        slow_param(mlp, 28),
         (net((32, 512), lstm(512)), 24),
     ],
-    ids=["mlp", "vgg", "lstm"],
+    ids=["mlp", "lstm"],
 )
 def test_a_packed_network_is_a_small_fraction_of_the_float_one(make, ratio):
     # A batch norm that is folded in leaves another scale in each channel.
@@ -187,7 +163,7 @@ for units in map(int, sys.argv[1:]):
 """
 
 
-@slow
+@pytest.mark.slow
 def test_memory_grows_with_the_weights_and_no_faster():
     sizes = ["1024", "2048", "3162"]  # The last is a kernel of 10 M weights.
     done = subprocess.run(

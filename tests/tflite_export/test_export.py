@@ -10,7 +10,7 @@ from keras import layers
 
 import keras_lab
 from tests.tflite_export.models import dense, lstm, net
-from tests.tflite_export.support import FORMATS, sign_bits
+from tests.tflite_export.support import FORMATS, change_sign_bits
 from tflite_export import (
     ConversionError,
     ValidationError,
@@ -21,6 +21,7 @@ from tflite_export import (
 )
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.interpreter import interpreter_class
+from tflite_export.rewrite import rewrite
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -81,9 +82,8 @@ def test_the_report_is_printed_read_as_json_and_found_in_the_file(
 
 @pytest.mark.parametrize("batch_size", [None, 5])
 def test_an_open_batch_is_said_to_be_slow_where_it_is(
-    tmp_path, classifier, batch_size
+    path, classifier, batch_size
 ):
-    path = tmp_path / "m.tflite"
     report = export_tflite(classifier[0], path, batch_size=batch_size)
     assert report.batch_size == inspect(path).batch_size == batch_size
     assert ("large batches are faster" in str(report)) == (batch_size is None)
@@ -104,34 +104,31 @@ def test_an_existing_file_is_replaced_by_a_whole_one(tmp_path, classifier):
     inspect(path)
 
 
+def no_change(monkeypatch, model):
+    return model
+
+
 def change_result(change):
     """Lets `change` damage the file before it is validated."""
 
     def sabotage(monkeypatch, model):
-        rewrite = layers_in_float.rewrite
-        monkeypatch.setattr(
-            layers_in_float,
-            "rewrite",
-            lambda model, **options: change(
-                FlatModel(rewrite(model, **options))
-            ).to_bytes(),
-        )
+        def changed(content, **options):
+            flat = FlatModel(rewrite(content, **options))
+            change(flat)
+            return flat.to_bytes()
+
+        monkeypatch.setattr(layers_in_float, "rewrite", changed)
         return model
 
     return sabotage
 
 
 def flip_one_bit(flat):
-    tensor = sign_bits(flat)[0]
-    words = flat.constant(tensor).copy()
-    words[0] ^= 1
-    tensor.buffer = flat.add_buffer(words)
-    return flat
+    change_sign_bits(flat, lambda words: np.append(words[0] ^ 1, words[1:]))
 
 
 def swap_an_input(flat):
     flat.subgraphs[0].operators[-1].inputs[1] = 0
-    return flat
 
 
 def add_a_nan(monkeypatch, model):
@@ -192,14 +189,9 @@ def break_the_cpu(monkeypatch, model):
 @pytest.mark.parametrize(
     ("sabotage", "options", "error", "match"),
     [
+        (no_change, {"tolerance": 0}, ValidationError, "It is not the int8"),
         (
-            lambda _, model: model,
-            {"tolerance": 0},
-            ValidationError,
-            "It is not the int8",
-        ),
-        (
-            lambda _, model: model,
+            no_change,
             {"tolerance": 0, "format": "packed_float"},
             ValidationError,
             "the tolerance 0. .* a larger `tolerance`",
@@ -235,8 +227,7 @@ def test_an_export_that_fails_leaves_the_old_file(
     assert path.read_bytes() == b"old"
 
 
-def test_a_model_without_binary_weights_is_exported_in_float(tmp_path):
-    path = tmp_path / "m.tflite"
+def test_a_model_without_binary_weights_is_exported_in_float(path):
     full = {"kernel_quantizer": None}
     model = net((6, 4), lstm(5, **full), dense(3, name="scores", **full))()
     report = export_tflite(model, path, "float")

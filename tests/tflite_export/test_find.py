@@ -1,6 +1,5 @@
 """Each trained kernel is found in the file, under its own unique path."""
 
-import functools
 import itertools
 
 import keras
@@ -9,20 +8,21 @@ import pytest
 from keras import layers
 
 import keras_lab
-from tests.tflite_export.models import maker, net, norm
+from tests.tflite_export.models import dense, net, norm
 from tests.tflite_export.support import (
     BINARY_FORMATS,
     Exported,
     random_signs,
     randomize,
     sign_bits,
+    slow_param,
 )
 from tflite_export import export as export_module
 from tflite_export import export_tflite, inspect, pack, read_packed, run
 from tflite_export.find import _choose, _Match
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.graph.weights import Kernel
-from tflite_export.prepare import trained_kernels
+from tflite_export.keras_model import trained_kernels
 
 
 def binary(name, **options):
@@ -84,7 +84,6 @@ def odd_names():
 
 MODELS = [towers, towers_of_different_sizes, a_block_used_twice]
 MODELS += [inner_layers, a_row, odd_names]
-slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("make", MODELS)
@@ -117,39 +116,28 @@ def test_every_kernel_has_a_path_of_its_own(rng, make, equal, alphas):
 
 def beside_ones():
     ones = layers.Dense(8, kernel_initializer="ones", name="float")
-    return [keras.Input((8,)), ones, keras_lab.BinaryDense(8)]
+    return net((8,), ones, dense(8))()
 
 
 def beside_a_blur():
-    blur = keras.initializers.Constant(1 / 9)
-    return [
-        keras.Input((8, 8, 3)),
-        layers.DepthwiseConv2D(3, depthwise_initializer=blur, name="float"),
-        layers.BatchNormalization(),
-        layers.Flatten(),
-        keras_lab.BinaryDense(6),
-    ]
+    options = {"depthwise_initializer": keras.initializers.Constant(1 / 9)}
+    blur = layers.DepthwiseConv2D(3, name="float", **options)
+    return net((8, 8, 3), blur, norm, layers.Flatten, dense(6))()
 
 
 def beside_one_input():
     """With one weight per channel, a float kernel is ±s too."""
-    return [
-        keras.Input((1,)),
-        layers.Dense(8, use_bias=False, name="float"),
-        layers.BatchNormalization(),
-        keras_lab.BinaryDense(1),
-        keras_lab.BinaryDense(8, use_bias=False),
-        layers.BatchNormalization(),
-    ]
+    first = layers.Dense(8, use_bias=False, name="float")
+    binary = dense(1), dense(8, use_bias=False)
+    return net((1,), first, norm, *binary, norm)()
 
 
 @pytest.mark.parametrize("make", [beside_ones, beside_a_blur, beside_one_input])
 @pytest.mark.parametrize(
     "format", ["packed", slow_param("packed_float"), slow_param("fast")]
 )
-def test_a_float_kernel_that_looks_binary_stays_float(tmp_path, make, format):
-    path = tmp_path / "m.tflite"
-    model = keras.Sequential(make())
+def test_a_float_kernel_that_looks_binary_stays_float(path, make, format):
+    model = make()
     report = export_tflite(model, path, format)
     kinds = {row.layer: (row.kind, row.arithmetic) for row in report.layers}
     trained = keras_lab.binary_weights(model)
@@ -160,20 +148,15 @@ def test_a_float_kernel_that_looks_binary_stays_float(tmp_path, make, format):
 
 
 def test_pack_finds_every_kernel_that_is_binary_by_value():
-    exported = Exported(keras.Sequential(beside_ones()))
+    exported = Exported(beside_ones())
     rows = inspect(pack(exported.converted)).layers
     assert [row.kind for row in rows] == ["binary", "binary"]
 
 
 def test_small_kernels_before_batch_norms_are_not_mixed_up(rng):
     """Up to the signs of γ there are only four different 2×2 kernels."""
-    parts = [keras.Input((2,))]
-    for _ in range(8):
-        parts += [
-            keras_lab.BinaryDense(2, use_bias=False),
-            layers.BatchNormalization(),
-        ]
-    exported = Exported(randomize(keras.Sequential(parts), 1))
+    parts = 8 * [dense(2, use_bias=False), norm]
+    exported = Exported(randomize(net((2,), *parts)(), 1))
     exported.check_read_back("packed_float")
     report = inspect(exported.content("packed_float"))
     assert not report.not_packed
@@ -184,9 +167,6 @@ def test_a_kernel_makes_room_for_one_that_fits_nowhere_else(rng):
     first, second = (_Match(k, rng, rng) for k in (one, two))
     chosen = _choose({"any": [first, second], "one": [first]})
     assert chosen == {"any": second, "one": first}
-
-
-dense = maker(keras_lab.BinaryDense)
 
 
 @pytest.mark.parametrize("weights", [1, 15, slow_param(16), slow_param(1000)])
@@ -224,9 +204,7 @@ BEFORE_A_DENSE_LAYER = {
     "norm": net((20,), norm, dense(6)),
     "between": net((20,), dense(8), norm, dense(6), norm),
     "rescaling": net(
-        (20,),
-        lambda: layers.Rescaling(list(np.linspace(0.1, 2, 20))),
-        dense(6),
+        (20,), layers.Rescaling(list(np.linspace(0.1, 2, 20))), dense(6)
     ),
     "nested": net((20,), norm, net((20,), dense(6))),
     "in_time": net(
@@ -247,10 +225,7 @@ def test_a_scale_of_its_inputs_leaves_a_dense_layer_binary(case):
 
 
 @pytest.mark.parametrize("format", BINARY_FORMATS)
-def test_a_kernel_that_is_not_packed_is_named(
-    tmp_path, rng, monkeypatch, format
-):
-    path = tmp_path / "m.tflite"
+def test_a_kernel_that_is_not_packed_is_named(path, rng, monkeypatch, format):
     absent = Kernel("net/other", random_signs(rng, 8, 6), np.float32(1))
     monkeypatch.setattr(
         export_module,

@@ -7,45 +7,29 @@ from tests.tflite_export.models import CASES
 from tests.tflite_export.support import (
     BINARY_FORMATS,
     FORMATS,
+    RUNTIMES,
     exported,
+    mostly_slow,
     operators,
     tolerance,
 )
-from tflite_export import Format, inspect
+from tflite_export import Format, inspect, transformations
 from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.graph.weights import ALWAYS_PER_CHANNEL
+from tflite_export.keras_model import trained_kernels
 from tflite_export.plan import plan
-from tflite_export.prepare import trained_kernels
-from tflite_export.transformations import registry
 
 # The other cases are slow. These go through every transformation.
 REPRESENTATIVES = """
     dense_folded rows_per_channel conv2d_skipping winograd conv3d depthwise
     transpose sign_network lstm_sequences gru lstm_sign_state
 """.split()
-# All ways in which the two interpreters can run a file.
-RUNTIMES = [
-    {"runtime": runtime, "xnnpack": xnnpack}
-    for runtime in ("litert", "tf")
-    for xnnpack in (True, False)
-]
 
 
 def every_file(formats):
-    return pytest.mark.parametrize(
-        ("case", "format"),
-        [
-            pytest.param(
-                case,
-                format,
-                id=f"{case}-{format}",
-                marks=() if case in REPRESENTATIVES else pytest.mark.slow,
-            )
-            for case in CASES
-            for format in formats
-        ],
-    )
+    cases = pytest.mark.parametrize("case", mostly_slow(CASES, REPRESENTATIVES))
+    return lambda test: cases(pytest.mark.parametrize("format", formats)(test))
 
 
 @every_file(FORMATS)
@@ -120,7 +104,10 @@ def test_the_representatives_go_through_every_transformation():
             flat = model.flat()
             found |= {
                 step
-                for step in (*registry.REPAIRS, *registry.PREPARATIONS)
+                for step in (
+                    *transformations.REPAIRS,
+                    *transformations.PREPARATIONS,
+                )
                 for subgraph in flat.subgraphs
                 for operator in subgraph.operators
                 if step.can_apply(flat, subgraph, operator)
@@ -130,7 +117,7 @@ def test_the_representatives_go_through_every_transformation():
             found |= {step for site in sites for step in site.steps}
             assert flat.to_bytes() == model.flat().to_bytes()
     assert found == {
-        *registry.REPAIRS,
-        *registry.PREPARATIONS,
-        *registry.TRANSFORMATIONS,
+        *transformations.REPAIRS,
+        *transformations.PREPARATIONS,
+        *transformations.TRANSFORMATIONS,
     }

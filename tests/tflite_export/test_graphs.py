@@ -1,6 +1,5 @@
 """Which operators a layer becomes in each format, and what they cost."""
 
-import functools
 import time
 
 import keras
@@ -26,6 +25,7 @@ from tests.tflite_export.support import (
     exported,
     operators,
     randomize,
+    slow_param,
 )
 from tflite_export import (
     Format,
@@ -33,12 +33,11 @@ from tflite_export import (
     inspect,
     make_interpreter,
 )
-from tflite_export.prepare import trained_kernels
+from tflite_export.keras_model import trained_kernels
 from tflite_export.rewrite import rewrite
 from tflite_export.transformations import conv_as_winograd as winograd
 
 PACKED_FORMATS = ["packed", "packed_float"]
-slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
 sign_conv = conv(8, 3, **sign, **same)
 
 
@@ -128,8 +127,8 @@ def test_the_matrices_of_winograd_make_a_convolution(rng):
         np.testing.assert_allclose(winograd.SUMS @ products, expected)
 
 
-def test_a_small_packed_network_gets_exact_operators(tmp_path):
-    model, path = randomize(CASES["network"]()), tmp_path / "m.tflite"
+def test_a_small_packed_network_gets_exact_operators(path):
+    model = randomize(CASES["network"]())
     packed = export_tflite(model, path, tolerance=1)
     exact = export_tflite(model, path, "packed_float", tolerance=1)
     assert packed.file_bytes <= exact.file_bytes
@@ -158,10 +157,13 @@ def test_a_packed_file_is_never_larger_than_with_exact_operators(make):
     model = Exported(randomize(make()))
     kernels = trained_kernels(model.model)
     paths = [kernel.path for kernel in kernels]
-    exact = rewrite(model.flat(), Format.PACKED_FLOAT, kernels)
+    exact = rewrite(model.converted, Format.PACKED_FLOAT, kernels=kernels)
     for in_float in ([], paths[:1], paths):
         content = rewrite(
-            model.flat(), Format.PACKED, kernels, in_float=frozenset(in_float)
+            model.converted,
+            Format.PACKED,
+            kernels=kernels,
+            in_float=frozenset(in_float),
         )
         assert len(content) <= len(exact)
 
@@ -171,7 +173,7 @@ def test_a_convolution_is_fast_if_that_takes_no_more_bytes():
     layers = LARGE, norm, relu, conv(512, 3, **same), norm, relu
     model = Exported(randomize(net((4, 8, 512), *layers)()))
     kernels = trained_kernels(model.model)
-    content = rewrite(model.flat(), Format.PACKED, kernels)
+    content = rewrite(model.converted, Format.PACKED, kernels=kernels)
     assert inspect(content).operators["BATCH_MATMUL"] == 6
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from keras import layers
 
-import keras_lab
 from tests.tflite_export.models import (
     conv,
     dense,
@@ -19,7 +18,14 @@ from tests.tflite_export.models import (
     norm,
     sign,
 )
-from tests.tflite_export.support import FORMATS, Exported, operators, randomize
+from tests.tflite_export.support import (
+    FORMATS,
+    RUNTIMES,
+    Exported,
+    mostly_slow,
+    operators,
+    randomize,
+)
 from tflite_export import (
     ValidationError,
     export_tflite,
@@ -51,8 +57,6 @@ MODELS = {
     ),
 }
 FAST_MODELS = ("dense", "embedding")
-RUNTIMES = [{"runtime": "litert"}, {"runtime": "tf"}]
-RUNTIMES += [{**runtime, "xnnpack": False} for runtime in RUNTIMES]
 TOLERANCE = {"float16": 2e-3, "int8": 0.03}
 
 
@@ -61,16 +65,8 @@ def made(name):
     return Exported(randomize(MODELS[name]()))
 
 
-def every_model(function):
-    params = [
-        pytest.param(n, marks=() if n in FAST_MODELS else pytest.mark.slow)
-        for n in MODELS
-    ]
-    return pytest.mark.parametrize("name", params)(function)
-
-
 @pytest.mark.parametrize("kind", TOLERANCE)
-@every_model
+@pytest.mark.parametrize("name", mostly_slow(MODELS, FAST_MODELS))
 def test_every_format_runs_with_smaller_other_weights(name, kind):
     model = made(name)
     for format in FORMATS:
@@ -115,12 +111,11 @@ def test_int8_matrices_have_a_scale_per_channel():
     assert np.all(np.abs(restored - kernel) <= 0.501 * scales[:, None])
 
 
-def test_channels_with_equal_scales_share_one_scale(tmp_path):
+def test_channels_with_equal_scales_share_one_scale(path):
     parts = maker(layers.Conv2D)(24, 3), maker(layers.ReLU)(), conv(8, 3)
     model = net((8, 8, 16), *parts)()
     kernel = model.layers[0].kernel
     kernel.assign(0.1 * keras.ops.sign(kernel))
-    path = tmp_path / "m.tflite"
     report = export_tflite(
         model, path, "fast", other_weights="int8", runtime="tensorflow-2.13"
     )
@@ -153,13 +148,10 @@ def test_unpacking_still_happens_only_once(format):
     content = model.content(format, "float16")
     flat = FlatModel(content)
     main = flat.subgraphs[0]
-    written = {}
     for operator in main.operators:
-        for tensor in operator.outputs.tolist():
-            written[tensor] = operator
         if flat.operator_name(operator) == "GATHER":
             for tensor in operator.inputs.tolist():
-                producer = written.get(tensor)
+                producer = flat.producer(main, tensor)
                 name = producer and flat.operator_name(producer)
                 assert name != "DEQUANTIZE"
     make_interpreter(content).allocate_tensors()
@@ -185,18 +177,3 @@ def test_the_errors_of_rounding_are_accepted_or_refused(tmp_path):
         export_tflite(model, path, other_weights="int8", tolerance=1e-6)
     with pytest.raises(ValueError, match="other_weights='int4'"):
         export_tflite(model, path, other_weights="int4")
-
-
-@pytest.mark.slow
-def test_the_paper_lstm_in_int8_is_smaller_than_its_peers(tmp_path):
-    keras.utils.set_random_seed(1)
-    model = keras.Sequential(
-        [
-            keras.Input((100,), dtype="uint8"),
-            layers.Reshape((-1, 1)),
-            keras_lab.BinaryLSTM(512, return_sequences=True, one_hot=87),
-            layers.Dense(87),
-        ]
-    )
-    report = export_tflite(model, tmp_path / "m.tflz", other_weights="int8")
-    assert report.file_bytes < 210_000

@@ -20,7 +20,7 @@ from tflite_export import (
 )
 from tflite_export.convert import convert
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.prepare import as_functional
+from tflite_export.keras_model import as_functional
 
 pytestmark = pytest.mark.filterwarnings("ignore:The packed file is not small")
 
@@ -31,7 +31,7 @@ def file_of(shape, *parts):
     for layer, kernel in parts:
         model.add(layer)
         layer.kernel.assign(kernel)
-    return FlatModel(convert(as_functional(model)).to_bytes())
+    return FlatModel(convert(as_functional(model)))
 
 
 def dense_file(*kernels):

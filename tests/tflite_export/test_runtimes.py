@@ -9,13 +9,14 @@ from tests.tflite_export.support import (
     FORMATS,
     Exported,
     exported,
+    mostly_slow,
     randomize,
     tolerance,
 )
 from tflite_export import ConversionError, export_tflite, inspect
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.graph.notes import NO_KERNEL_IN_RUNTIME
-from tflite_export.graph.versions import has_several_scales
+from tflite_export.graph.site import Note
+from tflite_export.graph.weights import has_several_scales
 from tflite_export.runtimes import (
     OLDEST,
     Runtime,
@@ -26,13 +27,9 @@ from tflite_export.runtimes import (
 
 OLD = "tensorflow-2.13"
 REPRESENTATIVES = "dense_folded transpose sign_network lstm network".split()
-EVERY_CASE = [
-    pytest.param(c, marks=() if c in REPRESENTATIVES else pytest.mark.slow)
-    for c in CASES
-]
 
 
-@pytest.mark.parametrize("case", EVERY_CASE)
+@pytest.mark.parametrize("case", mostly_slow(CASES, REPRESENTATIVES))
 def test_files_for_an_old_runtime_have_nothing_newer(case):
     # tflite-runtime 2.14 runs all of these files.
     for format in FORMATS:
@@ -92,7 +89,7 @@ def test_the_report_names_the_oldest_runtime(case, format, oldest):
 
 def test_the_cost_of_an_old_runtime_is_in_the_report():
     report = inspect(exported("transpose").content("packed", runtime=OLD))
-    assert f"in float32, {NO_KERNEL_IN_RUNTIME}" in str(report)
+    assert f"in float32, {Note.NO_KERNEL_IN_RUNTIME}" in str(report)
 
 
 def test_what_an_old_runtime_would_get_wrong_is_refused():
@@ -109,8 +106,8 @@ def test_what_an_old_runtime_would_get_wrong_is_refused():
         check_runtime(flat, Runtime.of("litert-1.0"))
 
 
-def test_the_browser_gets_a_batch_size_of_one(tmp_path):
-    path, model = tmp_path / "m.tflite", net((8,), dense(4))()
+def test_the_browser_gets_a_batch_size_of_one(path):
+    model = net((8,), dense(4))()
     report = export_tflite(model, path)
     assert report.batch_size is None
     assert "not LiteRT.js: the batch size is open" in str(report)
@@ -122,8 +119,8 @@ def test_the_browser_gets_a_batch_size_of_one(tmp_path):
     assert "not CompiledModel" in str(transpose)
 
 
-def test_the_browser_gets_no_image_of_open_size(tmp_path):
-    path, model = tmp_path / "m.tflite", net((None, None, 3), conv(4, 3))()
+def test_the_browser_gets_no_image_of_open_size(path):
+    model = net((None, None, 3), conv(4, 3))()
     report = export_tflite(model, path, batch_size=1)
     assert report.batch_size == 1 and report.has_open_size
     assert "not LiteRT.js: a size of an input is open" in str(report)
@@ -138,11 +135,9 @@ def test_the_browser_gets_no_image_of_open_size(tmp_path):
         *("tensorflow", "phone", 2.13),
     ],
 )
-def test_an_unknown_or_too_old_runtime_is_named(tmp_path, name):
+def test_an_unknown_or_too_old_runtime_is_named(path, name):
     with pytest.raises(ValueError, match="Received: runtime="):
-        export_tflite(
-            net((8,), dense(4))(), tmp_path / "m.tflite", runtime=name
-        )
+        export_tflite(net((8,), dense(4))(), path, runtime=name)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from keras import layers
 
 import keras_lab
+from tests.tflite_export.models import lstm, net
 from tests.tflite_export.support import FORMATS, randomize
 from tflite_export import ConversionError, export_tflite, make_interpreter
 from tflite_export.flatbuffer.model import FlatModel
@@ -56,11 +57,10 @@ def stream(path, x, steps):
         pytest.param("float", 3, marks=pytest.mark.slow),
     ],
 )
-def test_step_by_step_is_the_whole_sequence(whole, tmp_path, format, steps):
+def test_step_by_step_is_the_whole_sequence(whole, path, format, steps):
     model, x, expected = whole
     streaming = network(steps, stateful=True)
     streaming.set_weights(model.get_weights())
-    path = tmp_path / "m.tflite"
     export_tflite(streaming, path, format, validation_data=x[:, :steps])
     actual, names = stream(path, x, steps)
     assert names == ["first_state_0", "first_state_1", "second_state_0"]
@@ -72,7 +72,7 @@ def test_step_by_step_is_the_whole_sequence(whole, tmp_path, format, steps):
         assert len(FlatModel(path.read_bytes()).subgraphs) == 1
 
 
-def test_indices_become_vectors_in_front_of_the_layer(tmp_path):
+def test_indices_become_vectors_in_front_of_the_layer(path):
     letters = np.random.default_rng(0).integers(0, 7, (1, STEPS)).astype("i4")
 
     def letter_model(steps, stateful):
@@ -85,7 +85,6 @@ def test_indices_become_vectors_in_front_of_the_layer(tmp_path):
     model = randomize(letter_model(STEPS, False))
     streaming = letter_model(1, True)
     streaming.set_weights(model.get_weights())
-    path = tmp_path / "m.tflite"
     export_tflite(streaming, path, "packed_float")
     actual, _ = stream(path, letters, 1)
     np.testing.assert_allclose(actual, model(letters), atol=1e-6)
@@ -110,10 +109,9 @@ def stacked():
         (stacked, np.random.default_rng(0).normal(size=(1, 6, 4)).astype("f")),
     ],
 )
-def test_masks_and_stacks_of_cells_have_a_state_too(make, x, tmp_path):
+def test_masks_and_stacks_of_cells_have_a_state_too(make, x, path):
     inputs, y = make()
     model = randomize(keras.Model(inputs, layers.Dense(5, name="scores")(y)))
-    path = tmp_path / "m.tflite"
     export_tflite(model, path, "packed_float")
     actual, _ = stream(path, x, 1)
     steps = [model(x[:, i : i + 1]) for i in range(x.shape[1])]
@@ -121,13 +119,8 @@ def test_masks_and_stacks_of_cells_have_a_state_too(make, x, tmp_path):
 
 
 def inside():
-    inner = keras.Sequential(
-        [
-            keras.Input((1, 4), batch_size=1),
-            keras_lab.BinaryLSTM(3, stateful=True),
-        ]
-    )
-    return keras.Sequential([keras.Input((1, 4), batch_size=1), inner])
+    inner = net((1, 4), lstm(3, stateful=True), batch_size=1)
+    return net((1, 4), inner, batch_size=1)()
 
 
 def twice():
@@ -157,6 +150,6 @@ def taken():
         (taken, "a layer named 'l_state_0'"),
     ],
 )
-def test_a_state_that_cannot_be_handed_out_is_an_error(make, message, tmp_path):
+def test_a_state_that_cannot_be_handed_out_is_an_error(make, message, path):
     with pytest.raises(ConversionError, match=message):
-        export_tflite(make(), tmp_path / "m.tflite")
+        export_tflite(make(), path)

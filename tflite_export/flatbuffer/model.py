@@ -43,7 +43,12 @@ class FlatModel:
 
     def to_bytes(self) -> bytes:
         """The bytes of the file, without data that nothing refers to."""
-        self._drop_unused_buffers()
+        used = {0, *(entry.buffer for entry in self.model.metadata or [])}
+        for subgraph in self.subgraphs:
+            used.update(tensor.buffer for tensor in subgraph.tensors)
+        for index, buffer in enumerate(self.model.buffers):
+            if index not in used:
+                buffer.data = None
         return serialize(self.model)
 
     # Reading.
@@ -141,6 +146,17 @@ class FlatModel:
         subgraph.tensors.append(tensor)
         return len(subgraph.tensors) - 1
 
+    def add_tensor_like(
+        self, subgraph, tensor: int, type_name="FLOAT32", parameters=None
+    ) -> int:
+        """A tensor of the same sizes as another one, which may be open."""
+        like = subgraph.tensors[tensor]
+        new = self.add_tensor(
+            subgraph, None, shape_of(like), type_name, parameters
+        )
+        subgraph.tensors[new].shapeSignature = like.shapeSignature
+        return new
+
     def add_constant(self, subgraph, name, value, parameters=None) -> int:
         value = np.asarray(value)
         types = {dtype: name for name, dtype in NUMPY_TYPES.items()}
@@ -181,13 +197,12 @@ class FlatModel:
         position: int,
         operator: str,
         inputs: list,
-        name: str,
         shape: tuple,
         type_name: str = "FLOAT32",
         **options,
     ) -> int:
         """Inserts an operator; returns the tensor that it writes."""
-        tensor = self.add_tensor(subgraph, name, shape, type_name)
+        tensor = self.add_tensor(subgraph, None, shape, type_name)
         new = self.operator(operator, inputs, [tensor], **options)
         subgraph.operators.insert(position, new)
         return tensor
@@ -233,15 +248,6 @@ class FlatModel:
         code.version = version
         self.model.operatorCodes.append(code)
         return len(self.model.operatorCodes) - 1
-
-    def _drop_unused_buffers(self):
-        used = {0}
-        for subgraph in self.subgraphs:
-            used.update(tensor.buffer for tensor in subgraph.tensors)
-        used.update(entry.buffer for entry in self.model.metadata or [])
-        for index, buffer in enumerate(self.model.buffers):
-            if index not in used:
-                buffer.data = None
 
 
 def name_of(part) -> str:

@@ -13,7 +13,12 @@ SCOPE = re.compile(r"([^/;]+)\.(?:_\d+)?(?=[/;]|$)")
 
 def scope_of(path: str) -> str:
     """The name scope of a layer, given its path in the model."""
-    return ".".join(map(_escaped, path.split("/"))) + "."
+    # TensorFlow allows few characters, and the dot separates layers.
+    names = [
+        re.sub(r"[^A-Za-z0-9_]", lambda c: f"-{ord(c[0]):x}-", name)
+        for name in path.split("/")
+    ]
+    return ".".join(names) + "."
 
 
 def layers_in(name: str) -> list[str]:
@@ -45,11 +50,6 @@ def unique_names(names: list[str]) -> list[str]:
             candidate = f"{name}_{number}"
         unique.append(candidate)
     return unique
-
-
-def _escaped(name):
-    # TensorFlow allows few characters, and the dot separates layers.
-    return re.sub(r"[^A-Za-z0-9_]", lambda c: f"-{ord(c[0]):x}-", name)
 
 
 def _unescaped(name):

@@ -56,17 +56,11 @@ def unpack_signs(words, shape) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Digits:
-    """What the bits of a word are looked up as.
-
-    Attributes:
-        type_name: The type of a digit.
-        bits: How many bits make one digit.
-        zero: What stands for the digit 0.
-    """
+    """What the bits of a word are looked up as."""
 
     type_name: str
-    bits: int
-    zero: int = 0
+    bits: int  # How many make one digit.
+    zero: int = 0  # What stands for the digit 0.
 
     @property
     def per_word(self) -> int:
@@ -92,28 +86,21 @@ BITS = Digits("INT16", 1)
 class Unpacker:
     """Writes unpacking operators at the beginning of the main subgraph.
 
-    Tables are written once per model.
-
-    Args:
-        model: The model to change.
-        one_table: Whether signs are looked up in the table of bits, because the
-            model needs that one anyway.
+    Tables are written once per model. `one_table` says whether signs are looked
+    up in the table of bits, because the model needs that one anyway.
     """
 
-    def __init__(self, model: FlatModel, one_table: bool = False):
-        self.model = model
-        self.one_table = one_table
+    def __init__(self, model: FlatModel):
+        self.model, self.one_table = model, False
         self.main = model.subgraphs[0]
         self._written = 0
         self._tables = {}
 
-    def add(self, operator, inputs, name, shape, type_name, **options) -> int:
+    def add(self, operator, inputs, shape, type_name, **options) -> int:
         """Adds an operator; returns the tensor that it writes."""
         self._written += 1
-        position, output = self._written - 1, (name, shape, type_name)
-        return self.model.insert(
-            self.main, position, operator, inputs, *output, **options
-        )
+        place, output = (self.main, self._written - 1), (shape, type_name)
+        return self.model.insert(*place, operator, inputs, *output, **options)
 
     def constant(self, values) -> int:
         return self.model.small_constant(self.main, values)
@@ -121,18 +108,13 @@ class Unpacker:
     def integers(self, values) -> int:
         return self.constant(np.array(values, np.int32))
 
-    def reshape(self, tensor, name, shape) -> int:
+    def reshape(self, tensor, shape) -> int:
         # XNNPACK would take a reshape to a constant shape. So the shape is the
         # result of an operator.
-        computed = self.add(
-            "RESHAPE",
-            [self.integers(shape), self.integers([len(shape)])],
-            f"{name}/shape",
-            (len(shape),),
-            "INT32",
-        )
+        sizes = [self.integers(shape), self.integers([len(shape)])]
+        computed = self.add("RESHAPE", sizes, (len(shape),), "INT32")
         type_name = self.model.type_name(self.main.tensors[tensor])
-        return self.add("RESHAPE", [tensor, computed], name, shape, type_name)
+        return self.add("RESHAPE", [tensor, computed], shape, type_name)
 
     def store_signs(self, weight: BinaryConstant) -> int:
         """Stores the signs of a weight as bits; returns the tensor."""
@@ -140,30 +122,23 @@ class Unpacker:
             self.main, f"{weight.path}/sign_bits", pack_signs(weight.signs)
         )
 
-    def digits(self, bits: int, name: str, digits: Digits, shape) -> int:
+    def digits(self, bits: int, digits: Digits, shape) -> int:
         """Looks stored bits up as digits, in the given shape."""
         size, type_name = int(np.prod(shape)), digits.type_name
         rows = -(-size // digits.per_word)
         padded = rows * digits.per_word
-        tensor = self.add(
-            "GATHER",
-            [self._table(digits, digits.per_word), bits],
-            f"{name}/rows",
-            (rows, digits.per_word),
-            type_name,
-            version=6,
-        )
+        table = self._table(digits, digits.per_word)
+        output = (rows, digits.per_word), type_name
+        tensor = self.add("GATHER", [table, bits], *output, version=6)
         if padded != size:
-            flat = self.reshape(tensor, f"{name}/flat", (padded,))
+            flat = self.reshape(tensor, (padded,))
+            ends = [self.integers(n) for n in ([0], [size], [1])]
+            version = 4 if type_name == "INT16" else 2
+            output = (size,), type_name
             tensor = self.add(
-                "STRIDED_SLICE",
-                [flat, *(self.integers(n) for n in ([0], [size], [1]))],
-                f"{name}/cut",
-                (size,),
-                type_name,
-                version=4 if type_name == "INT16" else 2,
+                "STRIDED_SLICE", [flat, *ends], *output, version=version
             )
-        return self.reshape(tensor, f"{name}/bits", shape)
+        return self.reshape(tensor, shape)
 
     def into_subgraph(self, tensor: int, number: int) -> int:
         """The tensor in another subgraph, which is the body of a loop."""
@@ -177,39 +152,37 @@ class Unpacker:
         return self._tables[digits, count]
 
     def _build_table(self, digits, count):
+        rows = digits.rows(count)
         if digits == SIGNS and self.one_table:
-            table, shape = self._table(BITS, count), (BITS.rows(count), count)
+            table = self._table(BITS, count)
             values = self.constant(SIGNS.table(1).reshape(-1))
-            return self.add(
-                "GATHER", [values, table], "signs", shape, "INT8", version=6
-            )
-        if digits.rows(count) <= MOST_STORED_ROWS:
+            output = (rows, count), "INT8"
+            return self.add("GATHER", [values, table], *output, version=6)
+        if rows <= MOST_STORED_ROWS:
             return self.constant(digits.table(count))
         # Each row for the higher digits with all rows for the lower ones.
-        name, rows = f"digits/{digits.bits}/{count}", digits.rows(count)
         lower, higher = count - count // 2, count // 2
-        table = self._table(digits, lower)
-        low = self._repeat(table, f"{name}/low", digits.rows(higher), axis=0)
-        table = self._table(digits, higher)
-        high = self._repeat(table, f"{name}/high", digits.rows(lower), axis=1)
-        high = self.reshape(high, f"{name}/high", (rows, higher))
-        return self._concatenate([low, high], name, axis=1)
+        low = self._repeat(
+            self._table(digits, lower), digits.rows(higher), axis=0
+        )
+        high = self._repeat(
+            self._table(digits, higher), digits.rows(lower), axis=1
+        )
+        high = self.reshape(high, (rows, higher))
+        return self._concatenate([low, high], axis=1)
 
-    def _repeat(self, tensor, name, times, axis):
+    def _repeat(self, tensor, times, axis):
         # Not by TILE: not every runtime has it for int16.
         while times > 1:
             copies = min(times, COPIES)
             times //= copies
-            tensor = self._concatenate(
-                [tensor] * copies, f"{name}_{times}", axis
-            )
+            tensor = self._concatenate([tensor] * copies, axis)
         return tensor
 
-    def _concatenate(self, numbers, name, axis):
+    def _concatenate(self, numbers, axis):
         tensors = [self.main.tensors[number] for number in numbers]
         type_name = self.model.type_name(tensors[0])
         shape = list(shape_of(tensors[0]))
         shape[axis] = sum(shape_of(tensor)[axis] for tensor in tensors)
         options = {"version": 2 if type_name == "INT8" else 3, "axis": axis}
-        output = name, shape, type_name
-        return self.add("CONCATENATION", numbers, *output, **options)
+        return self.add("CONCATENATION", numbers, shape, type_name, **options)

@@ -75,10 +75,7 @@ class Replacement:
         """
         more = [self.constant(np.array(value, np.int32)) for value in integers]
         place = self.subgraph, self.subgraph.operators.index(self.operator)
-        output = f"product/{name.lower()}", shape
-        return self.model.insert(
-            *place, name, inputs + more, *output, **options
-        )
+        return self.model.insert(*place, name, inputs + more, shape, **options)
 
     def reshape(self, tensor, shape, axis=0) -> int:
         """Reshapes; the length of `axis` depends on the batch size."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.graph.replacement import has_fixed_size, is_grouped
-from tflite_export.graph.weights import WEIGHTED_OPERATORS
+from tflite_export.graph.weights import WEIGHTED_OPERATORS, data_of
 
 # Operators that move their inputs to other places, or pad them with zeros.
 MOVES = (
@@ -64,9 +64,11 @@ def reaches_sign(
     while open_:
         for operator in model.consumers(subgraph, open_.pop()):
             name = model.operator_name(operator)
-            if name == "WHILE" and _takes_signs(model, operator):
-                name = "SIGN"
-            if name == "SIGN":
+            parts = [operator]
+            if name == "WHILE":
+                body = operator.builtinOptions.bodySubgraphIndex
+                parts = model.subgraphs[body].operators
+            if "SIGN" in map(model.operator_name, parts):
                 return True
             if (
                 name not in WEIGHTED_OPERATORS
@@ -86,10 +88,12 @@ def may_tie(model: FlatModel, subgraph, operator) -> bool:
     """
 
     def adds_a_number(operator, position=0):
-        return any(
-            index >= 0 and _is_nonzero(model, subgraph, index)
+        values = [
+            model.constant(subgraph.tensors[index])
             for index in inputs_of(operator)[position:]
-        )
+            if index >= 0
+        ]
+        return any(value is not None and np.all(value) for value in values)
 
     def ends(operator):
         is_sum = model.operator_name(operator) in ("ADD", "SUB")
@@ -100,24 +104,13 @@ def may_tie(model: FlatModel, subgraph, operator) -> bool:
     return reaches_sign(model, subgraph, int(operator.outputs[0]), ends)
 
 
-def _is_nonzero(model, subgraph, tensor):
-    value = model.constant(subgraph.tensors[tensor])
-    return value is not None and bool(np.all(value != 0))
-
-
-def _takes_signs(model, loop):
-    body = model.subgraphs[loop.builtinOptions.bodySubgraphIndex]
-    return any(model.operator_name(part) == "SIGN" for part in body.operators)
-
-
 def can_encode(model: FlatModel, subgraph, operator) -> bool:
     """Whether `sign_inputs` can encode the data of an operator as {0, 1}.
 
     The data must be signs, and the sums over the weights must be known.
     """
     name = model.operator_name(operator)
-    data = inputs_of(operator)[WEIGHTED_OPERATORS[name].data]
-    if sign_argument(model, subgraph, data) is None:
+    if sign_argument(model, subgraph, data_of(model, operator)) is None:
         return False
     if name == "FULLY_CONNECTED":
         return True

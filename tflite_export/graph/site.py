@@ -1,6 +1,7 @@
 """A binary weight with its surroundings: what a transformation works on."""
 
 import dataclasses
+import enum
 import functools
 from collections.abc import Callable
 
@@ -8,7 +9,6 @@ import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.formats import Format, Storage
-from tflite_export.graph import notes
 from tflite_export.graph.packed_bits import Unpacker
 from tflite_export.graph.replacement import is_grouped
 from tflite_export.graph.signs import (
@@ -19,16 +19,41 @@ from tflite_export.graph.signs import (
 )
 from tflite_export.graph.weights import (
     FIRST_BIAS,
-    WEIGHTED_OPERATORS,
     BinaryConstant,
+    data_of,
     weight_uses,
 )
-from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
+from tflite_export.runtimes import Runtime
 
 # Operators whose int8 kernel takes weights that other operators compute.
 UNPACKED_INT8 = ("FULLY_CONNECTED", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 # Operators whose int8 kernel takes constant weights.
 CONSTANT_INT8 = (*UNPACKED_INT8, "CONV_2D")
+
+
+class Note(enum.StrEnum):
+    """Why a weight does not have the usual arithmetic of its format.
+
+    Files hold the places in this list: add new notes at the end. With the texts
+    themselves, a small file that keeps some layers in float32 would be larger
+    than one that keeps all of them.
+    """
+
+    NONE = ""
+    KEPT_IN_FLOAT = "int8 would lose too much precision"
+    AS_PRODUCTS = "as float products, which are faster when unpacked"
+    TAKES_SIGNS = "signs are taken of its outputs"
+    SOME_SIGNS = "only some of its inputs are signs"
+    SIGNS_IN_FLOAT = "sign inputs, exact only in float here"
+    NO_KERNEL = "no int8 kernel for these weights"
+    NO_KERNEL_FOR_GROUPS = "no int8 kernel for groups"
+    NO_KERNEL_IN_RUNTIME = "the chosen runtime has no int8 kernel for it"
+    NO_SCALES_IN_RUNTIME = (
+        "the chosen runtime has one scale per int8 dense layer"
+    )
+    IS_OUTPUT = "its weights are an output"
+    HAS_OTHER_READERS = "other operators read its weights"
+    IN_SUBGRAPH = "neither in the main subgraph nor in one loop of it"
 
 
 @dataclasses.dataclass(eq=False)
@@ -50,7 +75,7 @@ class Site:
         in_float: Whether the users must not compute in int8.
         users: The operators whose weight it is.
         steps: The transformations to run, in order. None: it stays float32.
-        note: Why the arithmetic is not the usual one of the format, or empty.
+        note: Why the arithmetic is not the usual one of the format.
         stored: The weight in the form that the file gets: its axes may be in
             another order, its scales others.
         place: The subgraph and the number of the tensor with the signs.
@@ -62,20 +87,17 @@ class Site:
     constant: BinaryConstant
     format: Format
     unpacker: Unpacker
-    runtime: Runtime = DEFAULT_RUNTIME
-    winograd: bool = True
-    in_float: bool = False
-    users: list = dataclasses.field(init=False)
-    steps: list = dataclasses.field(init=False, default_factory=list)
-    note: str = dataclasses.field(init=False, default="")
-    stored: BinaryConstant = dataclasses.field(init=False)
-    place: tuple = dataclasses.field(init=False)
+    runtime: Runtime
+    winograd: bool
+    in_float: bool
+    steps: tuple = ()
+    note: Note = Note.NONE
     storage: Storage = Storage.FLOAT32
     int8: bool = False
 
     def __post_init__(self):
         self.stored = self.constant
-        self.place = self.constant.subgraph, self.constant.tensor
+        self.place = self.constant.place
         uses = weight_uses(self.model)
         self.users = [user for place, user in uses if place == self.place]
 
@@ -98,27 +120,27 @@ class Site:
         kernels = UNPACKED_INT8 if self.format.is_packed else CONSTANT_INT8
         names = map(self.model.operator_name, self.users)
         if not set(kernels).issuperset(names):
-            return notes.NO_KERNEL
+            return Note.NO_KERNEL
         if any(is_grouped(self.model, self.subgraph, u) for u in self.users):
-            return notes.NO_KERNEL_FOR_GROUPS
+            return Note.NO_KERNEL_FOR_GROUPS
         if self.in_float:
-            return notes.KEPT_IN_FLOAT
+            return Note.KEPT_IN_FLOAT
         if not self.runtime.has_channels_of_dense:
-            why = self._why_not_int8_on_old_runtimes
+            why = self._why_not_int8_on_old_runtimes()
             if why:
                 return why
         signs = self._sign_inputs
         if any(signs):
             if not all(signs):
-                return notes.SOME_SIGNS
+                return Note.SOME_SIGNS
             if not self.every_user(can_encode):
-                return notes.SIGNS_IN_FLOAT
+                return Note.SIGNS_IN_FLOAT
             # Without an offset many sums are zero. Float arithmetic rounds
             # them as Keras does, int8 arithmetic does not.
             if any(may_tie(self.model, self.subgraph, u) for u in self.users):
-                return notes.TAKES_SIGNS
-            return notes.NO_NOTE
-        return notes.TAKES_SIGNS if self._feeds_sign else notes.NO_NOTE
+                return Note.TAKES_SIGNS
+            return Note.NONE
+        return Note.TAKES_SIGNS if self._feeds_sign else Note.NONE
 
     @property
     def has_sign_inputs(self) -> bool:
@@ -133,22 +155,6 @@ class Site:
         """
         return any(self._sign_inputs) or self._feeds_sign
 
-    def replace_weights(self, tensor: int) -> None:
-        """Makes the operators that read the constant read another tensor."""
-        for operator in self.subgraph.operators:
-            operator.inputs[operator.inputs == self.constant.tensor] = tensor
-
-    @property
-    def _why_not_int8_on_old_runtimes(self):
-        names = set(map(self.model.operator_name, self.users))
-        if "TRANSPOSE_CONV" in names:
-            return notes.NO_KERNEL_IN_RUNTIME
-        if "FULLY_CONNECTED" not in names or self.constant.is_uniform:
-            return notes.NO_NOTE
-        if not any(self._sign_inputs) and self.can_scale_rows:
-            return notes.NO_NOTE
-        return notes.NO_SCALES_IN_RUNTIME
-
     @property
     def can_scale_rows(self) -> bool:
         """Whether the outputs can be multiplied by scales, not the weights.
@@ -159,14 +165,23 @@ class Site:
             _can_divide_bias, self.constant.scales
         )
 
+    def _why_not_int8_on_old_runtimes(self):
+        names = set(map(self.model.operator_name, self.users))
+        if "TRANSPOSE_CONV" in names:
+            return Note.NO_KERNEL_IN_RUNTIME
+        if "FULLY_CONNECTED" not in names or self.constant.is_uniform:
+            return Note.NONE
+        if not any(self._sign_inputs) and self.can_scale_rows:
+            return Note.NONE
+        return Note.NO_SCALES_IN_RUNTIME
+
     @functools.cached_property
     def _sign_inputs(self):
-        found = []
-        for user in self.users:
-            name = self.model.operator_name(user)
-            data = inputs_of(user)[WEIGHTED_OPERATORS[name].data]
-            found.append(comes_from_sign(self.model, self.subgraph, data))
-        return found
+        graph = self.model, self.subgraph
+        return [
+            comes_from_sign(*graph, data_of(self.model, user))
+            for user in self.users
+        ]
 
     @functools.cached_property
     def _feeds_sign(self):

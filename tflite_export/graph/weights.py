@@ -11,17 +11,11 @@ from tflite_export.flatbuffer.schema import shape_of
 
 @dataclasses.dataclass(frozen=True)
 class WeightedOperator:
-    """The layout of an operator's weights.
+    """The layout of an operator's weights."""
 
-    Attributes:
-        axis: The axis of output channels.
-        to_keras: The axes of the weights in the order of the Keras kernel.
-        data: Which input of the operator is the data.
-        weights: Which input of the operator is the weights.
-    """
-
-    axis: int
-    to_keras: tuple
+    axis: int  # Of output channels.
+    to_keras: tuple  # The axes in the order of the Keras kernel.
+    # Which inputs of the operator are the data and the weights.
     data: int = 0
     weights: int = 1
 
@@ -36,6 +30,8 @@ WEIGHTED_OPERATORS = {
     # An embedding; one scale per row.
     "GATHER": WeightedOperator(0, (0, 1), data=1, weights=0),
 }
+# The types of integer weights.
+INTEGERS = ("INT8", "INT4", "INT2")
 # The weights are the second input of the operators that have a bias.
 FIRST_BIAS = 2
 # With one scale for all channels their int8 kernels compute something else.
@@ -44,18 +40,11 @@ ALWAYS_PER_CHANNEL = ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """A trained binary kernel as Keras has it.
+    """A trained binary kernel as Keras has it, or a part of its channels."""
 
-    Attributes:
-        path: Its path in the model, unique there.
-        signs: int8 array of ±1 in the shape of the kernel.
-        alpha: float32 array with one α or several.
-        first_channel: For a part of a kernel, the channel at which it begins.
-    """
-
-    path: str
-    signs: np.ndarray
-    alpha: np.ndarray
+    path: str  # Unique in the model.
+    signs: np.ndarray  # int8, ±1, in the shape of the kernel.
+    alpha: np.ndarray  # float32, one α or several.
     first_channel: int = 0
 
     def is_of(self, layer: str) -> bool:
@@ -103,6 +92,11 @@ class BinaryConstant:
     twins: tuple = ()
 
     @property
+    def place(self) -> tuple:
+        """The numbers of its subgraph and of the tensor in it."""
+        return self.subgraph, self.tensor
+
+    @property
     def is_uniform(self) -> bool:
         """Whether all channels have the same scale."""
         return bool(np.all(self.scales == self.scales[0]))
@@ -145,6 +139,30 @@ def weight_uses(model: FlatModel) -> Iterator[tuple]:
                 continue
             if len(inputs) > place and inputs[place] >= 0:
                 yield (number, inputs[place]), operator
+
+
+def data_of(model: FlatModel, operator) -> int:
+    """The data that an operator multiplies by weights."""
+    weighted = WEIGHTED_OPERATORS[model.operator_name(operator)]
+    return inputs_of(operator)[weighted.data]
+
+
+def reads_as_weights(model: FlatModel, operator, tensor: int) -> bool:
+    """Whether an operator reads a tensor as its weights, and nowhere else."""
+    inputs = inputs_of(operator)
+    weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
+    return (
+        weighted is not None
+        and inputs.count(tensor) == 1
+        and inputs[weighted.weights] == tensor
+    )
+
+
+def has_several_scales(tensor) -> bool:
+    """Whether the integers of a tensor have more than one scale."""
+    parameters = tensor.quantization
+    scales = None if parameters is None else parameters.scale
+    return scales is not None and len(scales) > 1
 
 
 def _is_embedding(model, subgraph, inputs):

@@ -113,20 +113,14 @@ def _unpack(unpacker, bits, weight):
     """G g, [places, channels, rows · inputs], times the scale if it is one."""
     channels, rows, inputs, _ = weight.signs.shape
     shape = (channels, rows * inputs)
-    triples = unpacker.digits(bits, weight.path, TRIPLES, shape)
+    triples = unpacker.digits(bits, TRIPLES, shape)
     signs = np.arange(1 << KERNEL_WIDTH) >> np.arange(KERNEL_WIDTH)[:, None]
     values = WEIGHTS @ (2 * (signs & 1) - 1)
     if weight.is_uniform:
         values *= weight.scales[0]
-    return unpacker.add(
-        "GATHER",
-        [unpacker.constant(values.astype(np.float32)), triples],
-        f"{weight.path}/winograd",
-        (len(values), *shape),
-        "FLOAT32",
-        version=6,
-        axis=1,
-    )
+    inputs = [unpacker.constant(values.astype(np.float32)), triples]
+    output = (len(values), *shape), "FLOAT32"
+    return unpacker.add("GATHER", inputs, *output, version=6, axis=1)
 
 
 def _tiles(width):

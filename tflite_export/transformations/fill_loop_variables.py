@@ -32,7 +32,7 @@ def apply(model: FlatModel, subgraph, operator) -> None:
         ]
         position = subgraph.operators.index(operator)
         operator.inputs[number] = model.insert(
-            subgraph, position, "FILL", inputs, "filled", value.shape
+            subgraph, position, "FILL", inputs, value.shape
         )
         model.release(subgraph, tensor)
 

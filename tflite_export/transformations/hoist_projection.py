@@ -53,7 +53,6 @@ def apply(model: FlatModel, subgraph, operator) -> None:
         main.operators.index(loop),
         "FULLY_CONNECTED",
         [int(loop.inputs[_invariant(body, sequence)]), *outside],
-        "all_steps",
         (*steps[:2], units),
         version=5,
         fusedActivationFunction=operator.builtinOptions.fusedActivationFunction,
@@ -82,10 +81,5 @@ def _copy_constant(model, source, target, index):
     if index < 0:
         return index
     tensor = source.tensors[index]
-    return model.add_tensor(
-        target,
-        tensor.name,
-        shape_of(tensor),
-        model.type_name(tensor),
-        buffer=tensor.buffer,
-    )
+    copied = tensor.name, shape_of(tensor), "FLOAT32"
+    return model.add_tensor(target, *copied, buffer=tensor.buffer)

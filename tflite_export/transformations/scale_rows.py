@@ -63,15 +63,10 @@ def _blocks(scales):
 def _repeat(site, blocks):
     """One scale per row, given one per block of rows."""
     unpacker, rows = site.unpacker, len(site.stored.scales)
-    name, copies = f"{site.stored.path}/scales", (1, rows // len(blocks))
-    tensor = unpacker.add(
-        "TILE",
-        [unpacker.constant(blocks[:, None]), unpacker.integers(copies)],
-        f"{name}/blocks",
-        (len(blocks), copies[1]),
-        "FLOAT32",
-    )
-    tensor = unpacker.reshape(tensor, name, (rows,))
+    copies = (1, rows // len(blocks))
+    inputs = [unpacker.constant(blocks[:, None]), unpacker.integers(copies)]
+    output = (len(blocks), copies[1]), "FLOAT32"
+    tensor = unpacker.reshape(unpacker.add("TILE", inputs, *output), (rows,))
     return unpacker.into_subgraph(tensor, site.stored.subgraph)
 
 
@@ -87,7 +82,7 @@ def _scale_outputs(model, subgraph, operator, scales, tensor):
         model.release(subgraph, bias)
     (output,) = operator.outputs.tolist()
     shape = shape_of(subgraph.tensors[output])
-    products = model.add_tensor(subgraph, "products", shape, "FLOAT32")
+    products = model.add_tensor(subgraph, None, shape, "FLOAT32")
     operator.outputs = np.array([products], np.int32)
     options = operator.builtinOptions
     scaled = model.operator(

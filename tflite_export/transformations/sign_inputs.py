@@ -16,7 +16,7 @@ from tflite_export.flatbuffer.schema import schema, shape_of
 from tflite_export.graph.replacement import Replacement
 from tflite_export.graph.signs import sign_argument
 from tflite_export.graph.site import Site
-from tflite_export.graph.weights import WEIGHTED_OPERATORS
+from tflite_export.graph.weights import WEIGHTED_OPERATORS, data_of
 
 
 def can_apply(site: Site) -> bool:
@@ -35,10 +35,9 @@ def apply(site: Site) -> None:
 def _encode(model, constant, operator):
     subgraph = model.subgraphs[constant.subgraph]
     name = model.operator_name(operator)
-    position = WEIGHTED_OPERATORS[name].data
-    x = sign_argument(model, subgraph, int(operator.inputs[position]))
+    x = sign_argument(model, subgraph, data_of(model, operator))
     z = _step(model, subgraph, x, operator)
-    operator.inputs[position] = z
+    operator.inputs[WEIGHTED_OPERATORS[name].data] = z
     aligned = np.moveaxis(constant.signs, constant.axis, -1)
     weights = aligned.astype(np.float64) * constant.scales
     if name == "FULLY_CONNECTED":
@@ -57,12 +56,8 @@ def _encode(model, constant, operator):
 
 def _step(model, subgraph, x, operator):
     """Adds the operators of z: 1 where x ≥ 0, 0 elsewhere."""
-    shape = shape_of(subgraph.tensors[x])
-    condition = model.add_tensor(subgraph, "is_positive", shape, "BOOL")
-    z = model.add_tensor(subgraph, "zero_or_one", shape, "FLOAT32")
-    signature = subgraph.tensors[x].shapeSignature
-    for index in (condition, z):
-        subgraph.tensors[index].shapeSignature = signature
+    condition = model.add_tensor_like(subgraph, x, "BOOL")
+    z = model.add_tensor_like(subgraph, x)
     zero, one = (
         model.add_constant(subgraph, name, np.float32(value))
         for name, value in (("zero", 0), ("one", 1))
@@ -78,9 +73,8 @@ def _step(model, subgraph, x, operator):
 def _spatial_sums(model, subgraph, operator, weights):
     """Sums of the weights over the taps that fall on data.
 
-    Returns:
-        The different rows and columns of the map, [rows, columns, channels];
-        and for each row and each column of the output, which of them it is.
+    That is, the different rows and columns of the map, [rows, columns,
+    channels]; and for each row and each column of the output, which it is.
     """
     shapes = Replacement(model, subgraph, operator)
     different, which = [], []
@@ -113,16 +107,11 @@ def _add_map(model, subgraph, operator, addition, rows, columns):
     shape = shape_of(subgraph.tensors[output])
     small = addition.astype(np.float32)[None]
     table = model.add_constant(subgraph, "border_sums", small)
-    tall, full, product = (
-        model.add_tensor(subgraph, name, shape, "FLOAT32")
-        for name, shape in (
-            ("border_sums/rows", (1, len(rows), *small.shape[2:])),
-            ("border_sums/map", (1, *shape[1:])),
-            ("without_border", shape),
-        )
+    tall, full = (
+        model.add_tensor(subgraph, None, sizes, "FLOAT32")
+        for sizes in ((1, len(rows), *small.shape[2:]), (1, *shape[1:]))
     )
-    signature = subgraph.tensors[output].shapeSignature
-    subgraph.tensors[product].shapeSignature = signature
+    product = model.add_tensor_like(subgraph, output)
     operator.outputs = np.array([product], np.int32)
     options = operator.builtinOptions
     activation = {"fusedActivationFunction": options.fusedActivationFunction}

@@ -8,6 +8,7 @@ runtime converts the constant once.
 from tflite_export.flatbuffer.schema import pack_low_bits, schema
 from tflite_export.flatbuffer.serialize import quantization
 from tflite_export.formats import Format, Storage
+from tflite_export.graph.dequantize import dequantize
 from tflite_export.graph.site import Site
 
 
@@ -38,13 +39,4 @@ def apply(site: Site) -> None:
         scales = weight.scales[:1]  # A DEQUANTIZE needs no more.
     tensor.quantization = quantization(scales, weight.axis)
     if not site.int8:
-        _dequantize(site, weight)
-
-
-def _dequantize(site, weight):
-    floats = site.model.add_tensor(
-        site.subgraph, f"{weight.path}/float", weight.signs.shape, "FLOAT32"
-    )
-    site.replace_weights(floats)
-    step = site.model.operator("DEQUANTIZE", [weight.tensor], [floats])
-    site.subgraph.operators.insert(0, step)
+        dequantize(site.model, site.subgraph, weight.tensor)

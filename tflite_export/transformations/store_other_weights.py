@@ -14,16 +14,18 @@ from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.flatbuffer.schema import schema, shape_of
 from tflite_export.flatbuffer.serialize import quantization
 from tflite_export.formats import Format, OtherWeights
+from tflite_export.graph.dequantize import dequantize
 from tflite_export.graph.replacement import is_grouped
 from tflite_export.graph.signs import comes_from_sign, reaches_sign
 from tflite_export.graph.site import CONSTANT_INT8
-from tflite_export.graph.versions import INTEGERS, weights_of
 from tflite_export.graph.weights import (
     ALWAYS_PER_CHANNEL,
     FIRST_BIAS,
+    INTEGERS,
     WEIGHTED_OPERATORS,
+    reads_as_weights,
 )
-from tflite_export.runtimes import Runtime
+from tflite_export.runtimes import Runtime, weights_of
 from tflite_export.transformations.int8_arithmetic import compute_in_int8
 
 # The operator and the tensor that restore smaller ones take as many bytes.
@@ -42,13 +44,8 @@ def store_other_weights(
 ) -> None:
     """Stores the float constants of a model.
 
-    Args:
-        model: The model. It is changed.
-        kind: How to store them.
-        format: The format of the file. It decides on the arithmetic.
-        runtime: The oldest runtime that must run the file.
-        binary: The places of binary weights, which stay as they are. A place
-            is the number of a subgraph and of a tensor in it.
+    The format decides on the arithmetic. The places of binary weights, which
+    stay as they are, are pairs of a subgraph and a tensor in it.
     """
     if kind == OtherWeights.FLOAT32:
         return
@@ -65,8 +62,9 @@ def store_other_weights(
             and model.is_constant(tensor)
         ]
         # Matrices first: the type of a bias depends on that of the weights.
-        for index in sorted(found, key=lambda i: -_rank(subgraph, i)):
-            _store(model, subgraph, index, kind, format, runtime)
+        found.sort(key=lambda index: -len(shape_of(subgraph.tensors[index])))
+        for index in found:
+            _Constant(model, subgraph, index).store(kind, format, runtime)
 
 
 def _folded_inputs(model, subgraph):
@@ -91,130 +89,114 @@ def _folded_inputs(model, subgraph):
     return folded
 
 
-def _rank(subgraph, index):
-    return len(shape_of(subgraph.tensors[index]))
+class _Constant:
+    """A float constant and the operators that read it."""
 
+    def __init__(self, model, subgraph, index):
+        self.model, self.subgraph, self.index = model, subgraph, index
+        self.tensor = subgraph.tensors[index]
+        self.value = model.constant(self.tensor)
+        self.users = model.consumers(subgraph, index)
+        self.names = {model.operator_name(user) for user in self.users}
 
-def _store(model, subgraph, index, kind, format, runtime):
-    users = model.consumers(subgraph, index)
-    if not users or _is_bias_of_integers(model, subgraph, users, index):
-        return
-    is_matrix = _rank(subgraph, index) > 1
-    near_signs = _is_near_signs(model, subgraph, users)
-    if kind == OtherWeights.FLOAT16 or not is_matrix or near_signs:
-        _store_float16(model, subgraph, index)
-    elif _is_table(model, users, index):
-        _quantize(model, subgraph, index, None)
-        for user in users:
-            _restore_rows(model, subgraph, user, index)
-    else:
-        in_int8 = not format.is_exact and _has_kernel(
-            model, subgraph, users, index, runtime
+    def store(self, kind, format, runtime):
+        if not self.users or self._is_bias_of_integers():
+            return
+        is_float16 = kind == OtherWeights.FLOAT16 or self.value.ndim == 1
+        if is_float16 or self._is_near_signs():
+            self._store_float16()
+        elif self._is_table():
+            self._quantize(None)
+            for user in self.users:
+                _restore_rows(self.model, self.subgraph, user, self.index)
+        else:
+            self._store_int8(format, runtime)
+
+    def _is_bias_of_integers(self):
+        return any(
+            self.model.operator_name(user) in WEIGHTED_OPERATORS
+            and self.index in inputs_of(user)[FIRST_BIAS:]
+            and self.model.type_name(
+                weights_of(self.model, self.subgraph, user)
+            )
+            in INTEGERS
+            for user in self.users
         )
-        axis = _channel_axis(model, users, index)
-        if in_int8 and not _has_channels(model, users, runtime):
+
+    def _is_near_signs(self):
+        """Whether a rounding error may become a wrong sign."""
+        graph = self.model, self.subgraph
+        return any(
+            reaches_sign(*graph, int(user.outputs[0]))
+            or comes_from_sign(*graph, inputs_of(user)[0])
+            for user in self.users
+        )
+
+    def _is_table(self):
+        """Whether all that is done is to look up rows, as an embedding does."""
+        return self.names == {"GATHER"} and self._is_read_as_weights()
+
+    def _is_read_as_weights(self):
+        return all(
+            reads_as_weights(self.model, user, self.index)
+            for user in self.users
+        )
+
+    def _store_float16(self):
+        with np.errstate(over="ignore"):
+            halves = self.value.astype(np.float16)
+        if np.all(np.isfinite(halves)):
+            self.tensor.type = schema.TensorType.FLOAT16
+            self.tensor.buffer = self.model.add_buffer(halves)
+            dequantize(self.model, self.subgraph, self.index)
+
+    def _store_int8(self, format, runtime):
+        in_int8 = not format.is_exact and self._has_kernel(runtime)
+        axis = self._channel_axis()
+        is_dense = "FULLY_CONNECTED" in self.names
+        if in_int8 and is_dense and not runtime.has_channels_of_dense:
             axis = None
-        largest = _largest(model.constant(subgraph.tensors[index]), axis)
-        names = {model.operator_name(user) for user in users}
-        if np.ptp(largest) == 0 and names.isdisjoint(ALWAYS_PER_CHANNEL):
+        is_equal = np.ptp(_largest(self.value, axis)) == 0
+        if is_equal and self.names.isdisjoint(ALWAYS_PER_CHANNEL):
             # Old runtimes take several scales that are all equal for zeros.
             axis = None
-        _quantize(model, subgraph, index, axis)
+        self._quantize(axis)
         if not in_int8:
-            _dequantize(model, subgraph, index)
+            dequantize(self.model, self.subgraph, self.index)
             return
-        for user in users:
+        for user in self.users:
             compute_in_int8(user)
 
+    def _has_kernel(self, runtime):
+        """Whether all operators multiply float data by int8 weights."""
+        names = set(CONSTANT_INT8)
+        if not runtime.has_channels_of_dense:
+            names.remove("TRANSPOSE_CONV")
+        grouped = (
+            is_grouped(self.model, self.subgraph, user) for user in self.users
+        )
+        is_known = self.names <= names and self._is_read_as_weights()
+        return is_known and not any(grouped)
 
-def _is_bias_of_integers(model, subgraph, users, index):
-    return any(
-        model.operator_name(user) in WEIGHTED_OPERATORS
-        and index in inputs_of(user)[FIRST_BIAS:]
-        and model.type_name(weights_of(model, subgraph, user)) in INTEGERS
-        for user in users
-    )
+    def _channel_axis(self):
+        """The axis of channels; `None` if the operators have none in common."""
+        axes = {
+            WEIGHTED_OPERATORS[self.model.operator_name(user)].axis
+            if reads_as_weights(self.model, user, self.index)
+            else None
+            for user in self.users
+        }
+        return axes.pop() if len(axes) == 1 else None
 
-
-def _store_float16(model, subgraph, index):
-    tensor = subgraph.tensors[index]
-    with np.errstate(over="ignore"):
-        halves = model.constant(tensor).astype(np.float16)
-    if np.all(np.isfinite(halves)):
-        tensor.type = schema.TensorType.FLOAT16
-        tensor.buffer = model.add_buffer(halves)
-        _dequantize(model, subgraph, index)
-
-
-def _is_table(model, users, index):
-    """Whether all that is done is to look up rows, as an embedding does."""
-    return all(
-        model.operator_name(user) == "GATHER"
-        and inputs_of(user)[0] == index
-        and inputs_of(user).count(index) == 1
-        for user in users
-    )
-
-
-def _channel_axis(model, users, index):
-    """The axis of channels, or `None` if the operators have none in common."""
-    axes = {
-        WEIGHTED_OPERATORS[model.operator_name(user)].axis
-        if _reads_as_weights(model, user, index)
-        else None
-        for user in users
-    }
-    return axes.pop() if len(axes) == 1 else None
-
-
-def _reads_as_weights(model, operator, index):
-    inputs = inputs_of(operator)
-    weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
-    return (
-        weighted is not None
-        and inputs[weighted.weights] == index
-        and inputs.count(index) == 1
-    )
-
-
-def _is_near_signs(model, subgraph, users):
-    """Whether a rounding error may become a wrong sign."""
-    return any(
-        reaches_sign(model, subgraph, int(user.outputs[0]))
-        or comes_from_sign(model, subgraph, inputs_of(user)[0])
-        for user in users
-    )
-
-
-def _has_channels(model, users, runtime):
-    """Whether the runtime takes a scale per channel."""
-    names = map(model.operator_name, users)
-    return runtime.has_channels_of_dense or "FULLY_CONNECTED" not in names
-
-
-def _has_kernel(model, subgraph, users, index, runtime):
-    """Whether all operators multiply float data by int8 weights."""
-    names = set(CONSTANT_INT8)
-    if not runtime.has_channels_of_dense:
-        names.remove("TRANSPOSE_CONV")
-    return all(
-        model.operator_name(user) in names
-        and _reads_as_weights(model, user, index)
-        and not is_grouped(model, subgraph, user)
-        for user in users
-    )
-
-
-def _quantize(model, subgraph, index, axis):
-    """Stores int8 with one scale per channel along an axis, or one scale."""
-    tensor = subgraph.tensors[index]
-    value = model.constant(tensor)
-    largest = _largest(value, axis)
-    parameters = quantization(largest.reshape(-1) / LARGEST_INT8, axis or 0)
-    scales = parameters.scale.reshape(largest.shape)
-    tensor.type = schema.TensorType.INT8
-    tensor.buffer = model.add_buffer(np.rint(value / scales).astype(np.int8))
-    tensor.quantization = parameters
+    def _quantize(self, axis):
+        """Stores int8 with a scale per channel along an axis, or one scale."""
+        largest = _largest(self.value, axis)
+        parameters = quantization(largest.reshape(-1) / LARGEST_INT8, axis or 0)
+        scales = parameters.scale.reshape(largest.shape)
+        integers = np.rint(self.value / scales).astype(np.int8)
+        self.tensor.type = schema.TensorType.INT8
+        self.tensor.buffer = self.model.add_buffer(integers)
+        self.tensor.quantization = parameters
 
 
 def _largest(value, axis):
@@ -224,29 +206,11 @@ def _largest(value, axis):
     return np.abs(value).max(axis=others, keepdims=True)
 
 
-def _dequantize(model, subgraph, index):
-    """Makes the operators that read a constant read it as float32."""
-    users = model.consumers(subgraph, index)
-    shape = shape_of(subgraph.tensors[index])
-    floats = model.insert(
-        subgraph, 0, "DEQUANTIZE", [index], None, shape, "FLOAT32"
-    )
-    for user in users:
-        user.inputs[user.inputs == index] = floats
-
-
 def _restore_rows(model, subgraph, gather, table):
     """Makes GATHER look up integers, and converts its result to float32."""
     (output,) = gather.outputs.tolist()
-    tensor = subgraph.tensors[output]
-    rows = model.add_tensor(
-        subgraph,
-        None,
-        shape_of(tensor),
-        "INT8",
-        subgraph.tensors[table].quantization,
-    )
-    subgraph.tensors[rows].shapeSignature = tensor.shapeSignature
+    scale = subgraph.tensors[table].quantization
+    rows = model.add_tensor_like(subgraph, output, "INT8", scale)
     gather.outputs = np.array([rows], np.int32)
     model.require_version(gather, 2)
     position = subgraph.operators.index(gather) + 1

@@ -26,7 +26,7 @@ def apply(site: Site) -> None:
     bits = unpacker.store_signs(site.stored)
     if site.int8:
         shape = weight.signs.shape
-        tensor = unpacker.digits(bits, weight.path, SIGNS, shape)
+        tensor = unpacker.digits(bits, SIGNS, shape)
     else:
         tensor = _floats(unpacker, bits, site.stored)
     if site.stored.axis != weight.axis:
@@ -36,7 +36,8 @@ def apply(site: Site) -> None:
         site.subgraph.tensors[tensor].quantization = quantization(
             weight.fewest_scales, weight.axis
         )
-    site.replace_weights(tensor)
+    for operator in site.subgraph.operators:
+        operator.inputs[operator.inputs == weight.tensor] = tensor
     site.subgraph.tensors[weight.tensor].buffer = 0
     site.place = 0, bits
     site.storage = Storage.BITS
@@ -45,29 +46,17 @@ def apply(site: Site) -> None:
 def _floats(unpacker, bits, weight):
     """−s and +s, looked up by the bit. Several scales need channels first."""
     shape = weight.signs.shape
-    digits = unpacker.digits(bits, weight.path, BITS, shape)
+    digits = unpacker.digits(bits, BITS, shape)
     values = np.stack([-weight.scales, weight.scales], axis=-1)
     batched = 0 if weight.is_uniform else 1
-    return unpacker.add(
-        "GATHER",
-        [unpacker.constant(values if batched else values[0]), digits],
-        f"{weight.path}/float",
-        shape,
-        "FLOAT32",
-        version=6,
-        axis=batched,
-        batchDims=batched,
-    )
+    table = unpacker.constant(values if batched else values[0])
+    options = {"version": 6, "axis": batched, "batchDims": batched}
+    return unpacker.add("GATHER", [table, digits], shape, "FLOAT32", **options)
 
 
 def _move_channels(unpacker, tensor, weight):
     """Moves the channels from the front to where the operator has them."""
     order = np.insert(np.arange(1, weight.signs.ndim), weight.axis, 0)
-    return unpacker.add(
-        "TRANSPOSE",
-        [tensor, unpacker.integers(order)],
-        f"{weight.path}/transposed",
-        weight.signs.shape,
-        "FLOAT32",
-        version=4,
-    )
+    output = weight.signs.shape, "FLOAT32"
+    inputs = [tensor, unpacker.integers(order)]
+    return unpacker.add("TRANSPOSE", inputs, *output, version=4)

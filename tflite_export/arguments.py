@@ -15,7 +15,7 @@ from tflite_export.errors import (
 from tflite_export.flatbuffer.schema import NUMPY_TYPES
 from tflite_export.formats import Format
 from tflite_export.interpreter import by_input
-from tflite_export.prepare import as_functional, input_names, output_names
+from tflite_export.keras_model import as_functional, input_names, output_names
 
 # How many random samples there are, and the length of an axis of any length.
 RANDOM_SAMPLES, RANDOM_SIZE = 8, 16
@@ -149,8 +149,13 @@ def validation_inputs(model: keras.Model, data) -> tuple[dict, str]:
     arrays = by_input("validation_data", names, data, rank)
     received = [array.shape for array in arrays.values()]
     expected = [tuple(tensor.shape) for tensor in model.inputs]
+    fit = [
+        len(shape) == len(sizes)
+        and all(n in (None, m) for m, n in zip(shape[1:], sizes[1:]))
+        for shape, sizes in zip(received, expected)
+    ]
     if (
-        not all(map(_fits, received, expected))
+        not all(fit)
         or len({shape[0] for shape in received}) != 1
         or received[0][0] == 0
     ):
@@ -187,9 +192,3 @@ def _random_input(rng, tensor):
     if keras.backend.is_float_dtype(tensor.dtype):
         return rng.normal(size=shape).astype(tensor.dtype)
     return rng.integers(0, 2, shape).astype(tensor.dtype)
-
-
-def _fits(received, expected):
-    return len(received) == len(expected) and all(
-        size in (None, given) for given, size in zip(received[1:], expected[1:])
-    )

@@ -7,10 +7,8 @@ zero ones as a sparse tensor, at times in front of a DENSIFY.
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
-from tflite_export.graph.weights import (
-    WEIGHTED_OPERATORS,
-    weight_uses,
-)
+from tflite_export.flatbuffer.schema import shape_of
+from tflite_export.graph.weights import reads_as_weights, weight_uses
 
 UNFOLDED = ("DEQUANTIZE", "DENSIFY")
 
@@ -29,13 +27,10 @@ def stored_tensor(model: FlatModel, subgraph, tensor: int) -> int:
 
 
 def unfold_float16(model: FlatModel) -> dict[tuple, tuple]:
-    """Makes weights in front of a DEQUANTIZE float32 constants.
+    """Makes weights behind a DEQUANTIZE float32, if nothing else reads them.
 
-    Only those that nothing else reads. The operators DEQUANTIZE stay.
-
-    Returns:
-        For the place of each such weight the operator, and the number of the
-        constant that the file stores.
+    The operator stays. Returns it for the place of each such weight, with the
+    number of the constant that the file stores.
     """
     found = {}
     for place, _ in list(weight_uses(model)):
@@ -51,7 +46,7 @@ def unfold_float16(model: FlatModel) -> dict[tuple, tuple]:
         if value is None or value.dtype != np.float16:
             continue
         if all(
-            _reads_as_weights(model, user, tensor)
+            reads_as_weights(model, user, tensor)
             for user in model.consumers(subgraph, tensor)
         ):
             buffer = model.add_buffer(value.astype(np.float32))
@@ -71,11 +66,10 @@ def keep_unfolded(model: FlatModel, unfolded: dict, kept: set[tuple]) -> None:
             subgraph.tensors[place[1]].buffer = 0
 
 
-def _reads_as_weights(model, operator, tensor):
-    inputs = inputs_of(operator)
-    weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
-    return (
-        weighted is not None
-        and inputs.count(tensor) == 1
-        and inputs[weighted.weights] == tensor
-    )
+def dequantize(model: FlatModel, subgraph, tensor: int) -> None:
+    """Makes the operators that read a constant read it as float32."""
+    users = model.consumers(subgraph, tensor)
+    shape = shape_of(subgraph.tensors[tensor])
+    floats = model.insert(subgraph, 0, "DEQUANTIZE", [tensor], shape)
+    for user in users:
+        user.inputs[user.inputs == tensor] = floats

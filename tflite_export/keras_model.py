@@ -24,10 +24,7 @@ def trained_kernels(model: keras.Model) -> list[Kernel]:
 
 
 def float_layers(model: keras.Model, kernels: list[Kernel]) -> frozenset[str]:
-    """The paths of the layers of a frozen model with kernels of their own.
-
-    Without those of the trained kernels.
-    """
+    """The paths of a frozen model's layers with kernels that are not binary."""
     layers = keras_lab.walk(model)
     inner = {
         id(weight): path
@@ -66,11 +63,7 @@ class _Float32(keras.DTypePolicy):
 
 
 def compute_in_float32(model: keras.Model) -> dict:
-    """Ends mixed precision: TFLite does not compute in half precision.
-
-    Returns:
-        The layers that had another policy, and their policies.
-    """
+    """Ends mixed precision, as in TFLite. Returns the layers' old policies."""
     policies = {}
     for layer in (model, *keras_lab.walk(model).values()):
         if layer.compute_dtype != "float32":
@@ -81,10 +74,7 @@ def compute_in_float32(model: keras.Model) -> dict:
 
 @contextlib.contextmanager
 def computing_in_float32(model: keras.Model) -> Iterator[bool]:
-    """Makes a model compute in float32 for a while.
-
-    Yields whether a layer had another precision.
-    """
+    """For a while. Yields whether a layer had another precision."""
     policies = compute_in_float32(model)
     try:
         yield bool(policies)

@@ -1,16 +1,25 @@
 """The file is compared with the given model, and what that means."""
 
-import functools
-import itertools
-
 import keras
 import numpy as np
 import pytest
 from keras import layers
 
-import keras_lab
-from tests.tflite_export.models import conv, dense, net, norm, rnn, sign
-from tests.tflite_export.support import FORMATS, sign_bits
+from tests.tflite_export.models import (
+    conv,
+    dense,
+    lstm,
+    net,
+    norm,
+    rnn,
+    sign,
+)
+from tests.tflite_export.support import (
+    FORMATS,
+    change_sign_bits,
+    mostly_slow,
+    slow_param,
+)
 from tflite_export import (
     ConversionError,
     ValidationError,
@@ -19,11 +28,9 @@ from tflite_export import (
     layers_in_float,
     run,
 )
-from tflite_export.agreement import compare
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.rewrite import rewrite
-
-slow_param = functools.partial(pytest.param, marks=pytest.mark.slow)
+from tflite_export.validate import compare
 
 
 @pytest.mark.parametrize(
@@ -53,59 +60,32 @@ class Annealed(layers.Layer):
         return keras.ops.tanh(self.temperature * x)
 
 
-class Nameless(layers.Layer):
-    """A layer whose config lacks its name."""
-
-    def __init__(self, **options):
-        super().__init__()
-
-    def call(self, x):
-        return 2 * x
-
-    def get_config(self):
-        return {}
-
-
-def test_the_last_layer_may_have_no_name_in_its_config(tmp_path):
-    model = net((8,), dense(6), Nameless)()
-    report = export_tflite(model, tmp_path / "m.tflite", "packed_float")
-    assert report.agreement.relative_error < 1e-5
-
-
 @pytest.mark.parametrize("format", ["packed", slow_param("float")])
 def test_a_state_that_is_not_in_the_config_is_an_error(tmp_path, format):
     """A difference of a few percent is not taken for rounding."""
     layer = Annealed(name="annealed")
     layer.temperature = 1.05
-    model = keras.Sequential(
-        [keras.Input((8,)), keras_lab.BinaryDense(6), layer]
-    )
+    model = net((8,), dense(6), layer)()
     with pytest.raises(ConversionError, match="`get_config`: 'annealed' is"):
         export_tflite(model, tmp_path / "m.tflite", format)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_stateful_model_is_compared_before_its_states_are_inputs(tmp_path):
+def test_a_stateful_model_is_compared_before_its_states_are_inputs(path):
     annealed = Annealed(name="annealed")
-    model = keras.Sequential(
-        [
-            keras.Input((4, 6), batch_size=3),
-            keras_lab.BinaryLSTM(5, stateful=True),
-            annealed,
-        ]
-    )
+    model = net((4, 6), lstm(5, stateful=True), annealed, batch_size=3)()
     model(np.ones((3, 4, 6), "f"))
     states = [state.numpy() for state in model.layers[0].states]
-    export_tflite(model, tmp_path / "m.tflite", "packed_float")
+    export_tflite(model, path, "packed_float")
     annealed.temperature = 1.05
     with pytest.raises(ConversionError, match="'annealed' is a layer"):
-        export_tflite(model, tmp_path / "m.tflite", "packed_float")
+        export_tflite(model, path, "packed_float")
     for state, value in zip(model.layers[0].states, states):
         assert np.any(value)
         np.testing.assert_array_equal(state, value)
 
 
-def test_the_difference_may_be_on_the_last_sample_only(tmp_path):
+def test_the_difference_may_be_on_the_last_sample_only(path):
     """`relu(x) + annealed(x − 9)` differs where an input is large."""
 
     @keras.saving.register_keras_serializable("tests")
@@ -115,21 +95,18 @@ def test_the_difference_may_be_on_the_last_sample_only(tmp_path):
 
     late = Late(name="late")
     late.temperature = 2.0
-    model = keras.Sequential(
-        [keras.Input((8,)), late, keras_lab.BinaryDense(6)]
-    )
+    model = net((8,), late, dense(6))()
     x = np.ones((300, 8), "f")
     x[-1] = 20
     with pytest.raises(ConversionError, match="'late' is a layer"):
-        export_tflite(model, tmp_path / "m.tflite", validation_data=x)
+        export_tflite(model, path, validation_data=x)
 
 
 @pytest.mark.parametrize(
     "policy",
     ["mixed_float16", slow_param("mixed_bfloat16")],
 )
-def test_mixed_precision_is_compared_in_float32(tmp_path, rng, policy):
-    path = tmp_path / "m.tflite"
+def test_mixed_precision_is_compared_in_float32(path, rng, policy):
     options = {"dtype": policy}
     model = net((32,), dense(64, **options), dense(6, **options))()
     x = rng.normal(size=(20, 32)).astype("f")
@@ -150,17 +127,16 @@ def test_mixed_precision_is_compared_in_float32(tmp_path, rng, policy):
     "policy",
     ["float64", *(slow_param(name) for name in ("float16", "bfloat16"))],
 )
-def test_variables_of_any_float_type_are_cast_to_float32(tmp_path, policy):
+def test_variables_of_any_float_type_are_cast_to_float32(path, policy):
     """A convolution takes no weights of another type than its inputs."""
     options = {"dtype": policy}
     model = net((6, 6, 2), conv(3, 3, **options), dense(3, **options))()
-    report = export_tflite(model, tmp_path / "m.tflite", "packed_float")
+    report = export_tflite(model, path, "packed_float")
     assert report.agreement.computed_in == "float32" and not report.not_packed
     assert report.agreement.relative_error < 1e-5
     assert {layer.dtype_policy.name for layer in model.layers} == {policy}
 
 
-REPRESENTATIVES = [("dense", "packed")]
 UNTRAINED = {
     "dense": net(
         (64,),
@@ -175,49 +151,38 @@ UNTRAINED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("case", "format"),
-    [
-        pytest.param(
-            *cell, marks=() if cell in REPRESENTATIVES else pytest.mark.slow
-        )
-        for cell in itertools.product(UNTRAINED, FORMATS)
-    ],
-)
-def test_ties_before_a_sign_are_counted_and_not_errors(tmp_path, case, format):
+@pytest.mark.parametrize("case", mostly_slow(UNTRAINED, ["dense"]))
+@pytest.mark.parametrize("format", mostly_slow(FORMATS, ["packed"]))
+def test_ties_before_a_sign_are_counted_and_not_errors(path, case, format):
     """A sum of ±α that is zero up to rounding has no sign of its own."""
     keras.utils.set_random_seed(0)
     model = UNTRAINED[case]()
-    report = export_tflite(model, tmp_path / "m.tflite", format)
+    report = export_tflite(model, path, format)
     agreement = report.agreement
     assert 0.005 < agreement.ties < 0.2 and agreement.relative_error < 1e-5
     assert f"{agreement.ties:.2%} of the values before a sign" in str(report)
-    assert inspect(tmp_path / "m.tflite").file_bytes == report.file_bytes
+    assert inspect(path).file_bytes == report.file_bytes
 
 
 @pytest.mark.parametrize("quantizer", ["binary_connect", slow_param("lab")])
-def test_sums_of_signs_without_an_offset_are_those_of_keras(
-    tmp_path, quantizer
-):
+def test_sums_of_signs_without_an_offset_are_those_of_keras(path, quantizer):
     """Many of them are zero, and sign(0) = +1."""
     keras.utils.set_random_seed(0)
     options = {"kernel_quantizer": quantizer, "use_bias": False, **sign}
     model = net((16,), *(dense(64, **options) for _ in range(3)))()
     x = np.random.default_rng(0).normal(size=(32, 16)).astype("float32")
-    path = tmp_path / "m.tflite"
     report = export_tflite(model, path, "fast", validation_data=x)
     (y,) = run(path, x).values()
     np.testing.assert_allclose(y, model(x), atol=1e-4)
     assert not report.agreement.ties
 
 
-def test_ties_do_not_hide_a_state_that_is_not_in_the_config(tmp_path):
+def test_ties_do_not_hide_a_state_that_is_not_in_the_config(path):
     keras.utils.set_random_seed(0)
     annealed = Annealed(name="annealed")
     annealed.temperature = 1.02
     model = UNTRAINED["dense"]()
     model.add(annealed)
-    path = tmp_path / "m.tflite"
     with pytest.raises((ConversionError, ValidationError)):
         export_tflite(model, path, "packed", tolerance=0.002)
     x = np.random.default_rng(0).normal(size=(8, 64)).astype("float32")
@@ -229,24 +194,22 @@ def test_ties_do_not_hide_a_state_that_is_not_in_the_config(tmp_path):
     assert report.agreement.relative_error == pytest.approx(error, rel=1e-3)
 
 
-def test_a_wrong_sign_that_is_no_tie_is_an_error(tmp_path, monkeypatch):
+def test_a_wrong_sign_that_is_no_tie_is_an_error(path, monkeypatch):
     def with_other_signs(model, **options):
         flat = FlatModel(rewrite(model, **options))
-        tensor = sign_bits(flat)[0]
-        words = flat.constant(tensor).copy()
-        words[:100] ^= 0x7FFF
-        tensor.buffer = flat.add_buffer(words)
+        # The first 100 words.
+        change_sign_bits(flat, lambda w: np.append(w[:100] ^ 0x7FFF, w[100:]))
         return flat.to_bytes()
 
     keras.utils.set_random_seed(0)
     monkeypatch.setattr(layers_in_float, "rewrite", with_other_signs)
     with pytest.raises(ValidationError, match="zero up to rounding"):
-        export_tflite(UNTRAINED["dense"](), tmp_path / "m.tflite", "packed")
+        export_tflite(UNTRAINED["dense"](), path, "packed")
 
 
-def test_ties_in_a_loop_are_named_as_the_cause(tmp_path):
+def test_ties_in_a_loop_are_named_as_the_cause(path):
     keras.utils.set_random_seed(0)
     signs = rnn(16, binarize_inputs=True, **sign)
     model = net((6, 8), signs, dense(6, **sign))()
     with pytest.raises(ValidationError, match="values before a sign are zero"):
-        export_tflite(model, tmp_path / "m.tflite", "packed_float")
+        export_tflite(model, path, "packed_float")

@@ -1,4 +1,4 @@
-"""`shrink`: every file comes back, and takes a bit per binary weight."""
+"""Containers: every file comes back, and every reader takes them."""
 
 import io
 import random
@@ -14,10 +14,25 @@ from hypothesis import strategies as st
 from tests.fuzz.damage import damaged
 from tests.tflite_export import containers
 from tests.tflite_export.containers import weights
-from tests.tflite_export.support import exported
-from tflite_export.container import is_shrunk, shrink
+from tests.tflite_export.models import dense, net, relu
+from tests.tflite_export.support import exported, randomize
+from tflite_export import (
+    ContainerError,
+    InvalidModelError,
+    ValidationError,
+    expand,
+    export_tflite,
+    inspect,
+    make_interpreter,
+    pack,
+    read_packed,
+    run,
+    shrink,
+)
+from tflite_export import export as export_module
+from tflite_export.container import is_shrunk
 from tflite_export.expanders import tflz
-from tflite_export.expanders.tflz import HEADER, RANGE, ContainerError, expand
+from tflite_export.expanders.tflz import HEADER, RANGE
 
 FILES = containers.files()
 
@@ -73,12 +88,6 @@ def test_the_longest_of_too_many_ranges_are_kept(monkeypatch):
     container = shrink(b"".join(parts))
     assert [length for _, length, _ in ranges_of(container)] == [900, 500]
     assert expand(container) == b"".join(parts)
-
-
-@settings(max_examples=200, deadline=None, database=None)
-@given(st.binary(max_size=2000))
-def test_any_bytes_come_back(content):
-    assert expand(shrink(content)) == content
 
 
 @settings(max_examples=100, deadline=None, database=None)
@@ -151,3 +160,84 @@ def test_expand_needs_only_numpy():
         check=True,
     )
     assert done.stdout.decode().strip() == repr(containers.SMALL_FILE)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return randomize(net((64,), dense(96), relu, dense(5))())
+
+
+@pytest.fixture(scope="module")
+def files(model, tmp_path_factory):
+    """A plain file, the container of the same model, and their reports."""
+    folder = tmp_path_factory.mktemp("container")
+    paths = folder / "m.tflite", folder / "m.tflz"
+    return *paths, *(export_tflite(model, path, "fast") for path in paths)
+
+
+def test_the_container_expands_to_the_plain_file(files):
+    plain, container, plain_report, report = files
+    assert expand(container.read_bytes()) == plain.read_bytes()
+    assert container.stat().st_size < plain.stat().st_size / 2
+    assert report.file_bytes == container.stat().st_size
+    assert report.expanded_bytes == plain.stat().st_size
+    assert report.expanded_bytes == plain_report.file_bytes
+    assert report.layers == plain_report.layers
+    assert report.agreement == plain_report.agreement
+    assert "\nexpanded  " in str(report)
+    assert "\nexpanded  " not in str(plain_report)
+
+
+@pytest.mark.parametrize("of", [lambda p: p, str, lambda p: p.read_bytes()])
+def test_every_reader_takes_a_container(files, of):
+    plain, container, _, report = files
+    x = np.random.default_rng(0).normal(size=(9, 64)).astype("f")
+    for name, y in run(plain, x).items():
+        np.testing.assert_array_equal(run(of(container), x)[name], y)
+    make_interpreter(of(container)).allocate_tensors()
+    for weight, other in zip(read_packed(plain), read_packed(of(container))):
+        assert weight.path == other.path
+        np.testing.assert_array_equal(weight.signs, other.signs)
+    found = inspect(of(container))
+    assert found.layers == inspect(plain).layers
+    assert found.file_bytes == report.file_bytes
+    assert found.expanded_bytes == report.expanded_bytes
+
+
+def test_pack_takes_a_container():
+    content = exported("dense").converted
+    assert pack(shrink(content)) == pack(content)
+
+
+def test_the_content_tells_what_a_file_is(files, tmp_path):
+    plain, container, *_ = files
+    for source in (plain, container):
+        for suffix in (".tflite", ".tflz", ""):
+            path = tmp_path / f"other{suffix}"
+            path.write_bytes(source.read_bytes())
+            assert inspect(path).expanded_bytes == plain.stat().st_size
+
+
+@pytest.mark.parametrize("read", [inspect, read_packed, pack, make_interpreter])
+def test_a_damaged_container_is_an_invalid_model(files, read):
+    content = files[1].read_bytes()
+    changed = bytearray(content)
+    changed[len(changed) // 2] ^= 1
+    for bad in (content[:-1], content[:20], content + b"0", bytes(changed)):
+        with pytest.raises(InvalidModelError, match="Damaged container"):
+            read(bad)
+    if read is not make_interpreter:
+        with pytest.raises(InvalidModelError, match="Not a TFLite model"):
+            read(shrink(b"text"))
+
+
+def test_nothing_is_written_if_the_container_is_wrong(
+    model, tmp_path, monkeypatch
+):
+    path = tmp_path / "m.tflz"
+    path.write_text("old")
+    monkeypatch.setattr(export_module, "shrink", lambda _: shrink(b""))
+    with pytest.raises(ValidationError, match="does not expand to the same"):
+        export_tflite(model, path, "fast")
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["m.tflz"]
