@@ -12,7 +12,7 @@ import keras_lab
 from tflite_export.errors import ConversionError
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.graph.names import layers_in, scope_of
-from tflite_export.keras_model import (
+from tflite_export.prepare import (
     channels_first_note,
     input_names,
     output_names,

@@ -5,11 +5,6 @@ import warnings
 import keras
 
 import keras_lab
-from tflite_export.arguments import (
-    check_model,
-    check_numbers,
-    validation_inputs,
-)
 from tflite_export.container import shrink
 from tflite_export.contents import describe
 from tflite_export.convert import convert
@@ -22,15 +17,20 @@ from tflite_export.formats import (
     Format,
     OtherWeights,
 )
-from tflite_export.keras_model import (
+from tflite_export.inputs import (
+    check_model,
+    check_numbers,
+    validation_inputs,
+)
+from tflite_export.layers_in_float import write_in_tolerance
+from tflite_export.other_backend import export_in_process, is_other_backend
+from tflite_export.prepare import (
     as_functional,
     compute_in_float32,
     fixed_batch_size,
     float_layers,
     trained_kernels,
 )
-from tflite_export.layers_in_float import write_in_tolerance
-from tflite_export.other_backend import export_in_process, is_other_backend
 from tflite_export.report import ExportReport
 from tflite_export.runtimes import Runtime, check_runtime
 from tflite_export.streaming import with_states, with_zero_states

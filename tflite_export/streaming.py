@@ -13,7 +13,7 @@ import numpy as np
 import keras_lab
 from tflite_export.errors import ConversionError
 from tflite_export.interpreter import by_input
-from tflite_export.keras_model import as_functional, input_names, output_names
+from tflite_export.prepare import as_functional, input_names, output_names
 
 
 def with_states(model: keras.Model) -> keras.Model:

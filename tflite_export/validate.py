@@ -9,7 +9,7 @@ import keras_lab
 from tflite_export.errors import ConversionError, ValidationError
 from tflite_export.formats import Format, OtherWeights
 from tflite_export.interpreter import MOST_SAMPLES, interpreter_class, run
-from tflite_export.keras_model import (
+from tflite_export.prepare import (
     as_functional,
     channels_first_note,
     computing_in_float32,

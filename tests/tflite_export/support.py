@@ -12,7 +12,7 @@ from tflite_export import Format, read_packed, run
 from tflite_export.convert import convert
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.formats import OtherWeights
-from tflite_export.keras_model import (
+from tflite_export.prepare import (
     as_functional,
     fixed_batch_size,
     input_names,

@@ -22,7 +22,7 @@ from tflite_export import export_tflite, inspect, pack, read_packed, run
 from tflite_export.find import _choose, _Match
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.graph.weights import Kernel
-from tflite_export.keras_model import trained_kernels
+from tflite_export.prepare import trained_kernels
 
 
 def binary(name, **options):

@@ -17,8 +17,8 @@ from tflite_export import Format, inspect, transformations
 from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.graph.weights import ALWAYS_PER_CHANNEL
-from tflite_export.keras_model import trained_kernels
 from tflite_export.plan import plan
+from tflite_export.prepare import trained_kernels
 
 # The other cases are slow. These go through every transformation.
 REPRESENTATIVES = """

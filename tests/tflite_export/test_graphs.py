@@ -33,7 +33,7 @@ from tflite_export import (
     inspect,
     make_interpreter,
 )
-from tflite_export.keras_model import trained_kernels
+from tflite_export.prepare import trained_kernels
 from tflite_export.rewrite import rewrite
 from tflite_export.transformations import conv_as_winograd as winograd
 

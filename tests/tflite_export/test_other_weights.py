@@ -122,6 +122,25 @@ def test_channels_with_equal_scales_share_one_scale(path):
     assert report.oldest_runtime == "TensorFlow 2.13 or LiteRT 1.0.1"
 
 
+@pytest.mark.parametrize(("kind", "bits"), [("float16", 11), ("int8", 8)])
+def test_biases_of_integer_layers_are_rounded(kind, bits):
+    keras.utils.set_random_seed(1)
+    model = net((64,), dense(300), maker(layers.ReLU)(), dense(10))()
+    bias = np.random.default_rng(1).normal(size=300).astype("float32")
+    model.layers[0].bias.assign(bias)
+    content = Exported(model).content("fast", kind)
+    flat = FlatModel(content)
+    (stored,) = [
+        flat.constant(tensor)
+        for tensor in flat.subgraphs[0].tensors
+        if tuple(tensor.shape) == (300,) and flat.is_constant(tensor)
+    ]
+    assert stored.dtype == np.float32
+    assert np.all(np.abs(stored - bias) <= 2.0**-bits * np.abs(bias))
+    mantissa, _ = np.frexp(stored.astype("float64"))
+    np.testing.assert_array_equal(mantissa * 2**bits % 1, 0)
+
+
 def test_an_embedding_is_looked_up_in_int8():
     for name, types, constant, _ in operators(
         made("embedding").content("packed", "int8")

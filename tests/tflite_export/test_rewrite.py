@@ -20,7 +20,7 @@ from tflite_export import (
 )
 from tflite_export.convert import convert
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.keras_model import as_functional
+from tflite_export.prepare import as_functional
 
 pytestmark = pytest.mark.filterwarnings("ignore:The packed file is not small")
 

@@ -15,7 +15,7 @@ from tflite_export.errors import (
 from tflite_export.flatbuffer.schema import NUMPY_TYPES
 from tflite_export.formats import Format
 from tflite_export.interpreter import by_input
-from tflite_export.keras_model import as_functional, input_names, output_names
+from tflite_export.prepare import as_functional, input_names, output_names
 
 # How many random samples there are, and the length of an axis of any length.
 RANDOM_SAMPLES, RANDOM_SIZE = 8, 16

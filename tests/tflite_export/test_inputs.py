@@ -16,7 +16,7 @@ from tflite_export import (
     run,
 )
 from tflite_export import export as export_module
-from tflite_export.arguments import validation_inputs
+from tflite_export.inputs import validation_inputs
 
 
 class Subclassed(keras.Model):
