@@ -5,13 +5,13 @@ every layer of keras_lab, also inside a wrapper. Each kernel becomes ŵ.
 """
 
 import collections
+import functools
 
 import keras
 from keras import ops
 
 from keras_lab.binary_weight import weights_of
 from keras_lab.convert.counterparts import public_keras_name
-from keras_lab.convert.graph import is_functional, trace
 from keras_lab.convert.rebuild import (
     Rebuilder,
     assign,
@@ -72,7 +72,16 @@ class _Freezer(Rebuilder):
     def __init__(self, strict):
         super().__init__()
         self.strict = strict
-        self._mixed, self._inlined = set(), {}
+        self._inlined = {}
+
+    @functools.cached_property
+    def _mixed(self):
+        """The ids of binary layers that take inputs of several ranks."""
+        ranks = collections.defaultdict(set)
+        for call in self.calls:
+            if isinstance(call.layer, BinaryLayer) and len(call.inputs) == 1:
+                ranks[id(call.layer)].add(len(call.inputs[0].shape))
+        return {key for key, found in ranks.items() if len(found) > 1}
 
     def new_config(self, layer):
         config = self.serialize(layer)
@@ -91,19 +100,15 @@ class _Freezer(Rebuilder):
             )
         return config
 
-    def rebuild(self, model):
-        self._mixed = _of_several_ranks(model)
-        return super().rebuild(model)
-
     def new_layer(self, layer):
         new = super().new_layer(layer)
         if id(layer) in self._mixed:
             self._inlined[id(new)] = layer
         return new
 
-    def check(self, layer, new, arguments):
+    def check(self, layer, new, call):
         if self.strict:
-            super().check(layer, new, arguments)
+            super().check(layer, new, call)
 
     def call(self, layer, *args, **kwargs):
         old = self._inlined.get(id(layer))
@@ -228,22 +233,6 @@ class _Freezer(Rebuilder):
         vectors = ops.one_hot(ops.squeeze(inputs, -1), length)
         model = keras.Model(inputs, layer(vectors), name=layer.name)
         return {**node, **self.serialize(model)}
-
-
-def _of_several_ranks(model):
-    """The ids of binary layers that are called with inputs of several ranks."""
-    ranks = collections.defaultdict(set)
-
-    def visit(model):
-        for call in trace(model).calls:
-            if is_functional(call.layer):
-                visit(call.layer)
-            elif isinstance(call.layer, BinaryLayer) and len(call.inputs) == 1:
-                ranks[id(call.layer)].add(len(call.inputs[0].shape))
-
-    if is_functional(model):
-        visit(model)
-    return {key for key, found in ranks.items() if len(found) > 1}
 
 
 def _with_signs(plan):

@@ -6,7 +6,7 @@ Keras' own paths are not unique: two models inside a model may each have a layer
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import keras
 
@@ -23,6 +23,7 @@ __all__ = [
     "is_built",
     "is_functional",
     "is_keras_class",
+    "leaf_calls",
     "leaf_layers",
     "no_binary_weights",
     "no_weights_yet",
@@ -297,6 +298,17 @@ def trace(model: keras.Model, shapes: list | None = None) -> Graph:
         call_function=call,
     )
     return Graph(inputs, calls, traced.outputs)
+
+
+def leaf_calls(model: keras.Layer) -> Iterator[Call]:
+    """The calls of a model; a model inside it gives its own calls instead."""
+    if not is_functional(model):
+        return
+    for call in trace(model).calls:
+        if is_functional(call.layer):
+            yield from leaf_calls(call.layer)
+        else:
+            yield call
 
 
 class _StandIn(keras.Operation):

@@ -5,6 +5,7 @@ its own. Then its weights are set, and what is neither in a config nor a weight,
 such as an adapted vocabulary.
 """
 
+import contextlib
 import inspect
 import random
 import tempfile
@@ -14,25 +15,23 @@ import keras
 
 from keras_lab.binary_weight import weights_of
 from keras_lab.convert.graph import (
+    Call,
     check_built,
     check_is_model,
     is_functional,
     is_keras_class,
+    leaf_calls,
     leaf_layers,
     with_inner_layers,
 )
-from keras_lab.convert.trial_calls import (
-    arguments_of_custom_layers,
-    has_custom_layers,
-    outputs,
-    same,
-)
+from keras_lab.convert.trial_calls import computes_the_same
 
 __all__ = [
     "Rebuilder",
     "assign",
     "check_can_rebuild",
     "known_arguments",
+    "unchanged_seeds",
     "without_alphas",
 ]
 
@@ -68,6 +67,19 @@ def _check_config(layer, kind):
         ) from error
 
 
+@contextlib.contextmanager
+def unchanged_seeds():
+    """Inside, new layers may draw seeds for weights that nobody uses.
+
+    A training that continues afterwards must not depend on that.
+    """
+    state = random.getstate()
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
 class Rebuilder:
     """Rebuilds models. A shared layer is rebuilt once.
 
@@ -77,11 +89,13 @@ class Rebuilder:
     Attributes:
         pairs: Each layer with the one that replaces it.
         models: The same for models, the inner ones first.
+        calls: The calls in the graph of the model.
     """
 
     def __init__(self):
         self.pairs = []
         self.models = []
+        self.calls = []
         self._copies = {}
         self._functions = {}
         self._classes = {}
@@ -94,29 +108,15 @@ class Rebuilder:
         """Sets the weights of the layer that replaces a layer."""
         raise NotImplementedError
 
-    def _check_custom_layers(self, model):
-        custom = [pair for pair in self.pairs if has_custom_layers(pair[0])]
-        arguments = arguments_of_custom_layers(model) if custom else {}
-        for layer, new in custom:
-            if id(layer) in arguments:
-                self.check(layer, new, arguments[id(layer)])
-
-    def check(self, layer: keras.Layer, new: keras.Layer, arguments) -> None:
+    def check(self, layer: keras.Layer, new: keras.Layer, call: Call) -> None:
         """Raises an error if a custom layer computes something else now.
 
         Args:
             layer: The layer.
             new: The one that replaces it.
-            arguments: What to call them with.
+            call: How the layer is called.
         """
-        signs = [
-            part
-            for part in with_inner_layers(layer)
-            if getattr(part, "input_quantizer", None)
-        ]
-        if signs:  # Rounding can change a sign.
-            return
-        if not same(layer, outputs(layer, arguments), outputs(new, arguments)):
+        if not computes_the_same(layer, new, call):
             raise ValueError(
                 f"Layer '{layer.name}' computes something else if it is "
                 "rebuilt from its config. Give its class a `get_config` with "
@@ -126,17 +126,15 @@ class Rebuilder:
 
     def rebuild(self, model: keras.Model) -> keras.Model:
         """Returns the new model."""
-        # New layers draw seeds for initial weights that nobody uses. A training
-        # that continues afterwards must not depend on that.
-        state = random.getstate()
-        try:
+        self.calls = list(leaf_calls(model))
+        with unchanged_seeds():
             rebuilt = self._copy(model)
             for layer, new in self.pairs:
                 self.set_weights(layer, new)
                 _copy_state(layer, new)
-            self._check_custom_layers(model)
-        finally:
-            random.setstate(state)
+            for call in {id(call.layer): call for call in self.calls}.values():
+                if _has_custom_layers(call.layer):
+                    self.check(call.layer, self._copy(call.layer), call)
         return rebuilt
 
     def serialize(self, layer: keras.Layer) -> dict:
@@ -164,7 +162,8 @@ class Rebuilder:
             return
         for name, value in config.items():
             original = getattr(owner, _attribute(owner, name), None)
-            if _is_users_function(original) and isinstance(value, dict):
+            is_function = isinstance(original, types.FunctionType)
+            if is_function and _is_users(original) and isinstance(value, dict):
                 config[name] = self._reference(original)
             for inner, part in _inner_nodes(value, original):
                 self._refer_to_functions(inner, part)
@@ -230,10 +229,6 @@ class Rebuilder:
         """Calls a new layer in the graph of the new model."""
         return layer(*args, **kwargs)
 
-    def make_sequential(self, layers: list, name: str) -> keras.Sequential:
-        """Makes a Sequential model of new layers, which calls them."""
-        return keras.Sequential(layers, name=name)
-
     def recreate(self, layer: keras.Layer, change) -> keras.Layer:
         """Creates one layer again, without weights.
 
@@ -256,7 +251,7 @@ class Rebuilder:
         if isinstance(model, keras.Sequential):
             inputs = _new_inputs(keras.Model(model.inputs, model.outputs))
             layers = [self._copy(part) for part in model.layers]
-            return self.make_sequential([*inputs, *layers], model.name)
+            return keras.Sequential([*inputs, *layers], name=model.name)
         # Not compiled, and not an instance of a subclass.
         model = keras.Model(model.input, model.output, name=model.name)
         return keras.models.clone_model(
@@ -279,6 +274,17 @@ def known_arguments(cls: type, config: dict) -> dict:
     return {name: value for name, value in config.items() if name in names}
 
 
+def _has_custom_layers(layer):
+    """Whether a class of the user is in it, not of Keras or keras_lab."""
+    return isinstance(layer, keras.Layer) and any(
+        map(_is_users, map(type, with_inner_layers(layer)))
+    )
+
+
+def _is_users(thing):
+    return thing.__module__.partition(".")[0] not in ("keras", "keras_lab")
+
+
 def _attribute(layer, name):
     """The attribute that has what the config of a layer has as `name`."""
     is_forward = isinstance(layer, keras.layers.Bidirectional)
@@ -297,12 +303,6 @@ def _inner_nodes(value, original):
     names = {part.name: part for part in parts}
     inner = [(node, node["config"].get("name")) for node in nodes if parts]
     return [(node, names[name]) for node, name in inner if name in names]
-
-
-def _is_users_function(value):
-    return isinstance(value, types.FunctionType) and (
-        value.__module__.partition(".")[0] not in ("keras", "keras_lab")
-    )
 
 
 def _new_inputs(model):
