@@ -61,20 +61,15 @@ def _row(line):
 def read_trajectories(source) -> tuple[dict, str]:
     """Reads the measurements of a training as lines to draw.
 
-    Args:
-        source: The rows of a monitor, or the path of its CSV file; Keras' logs
-            by epoch, or the path of a JSON file with them under `history`; or
-            an object with an attribute `history` that is one of these.
-
-    Returns:
-        A dict from pairs (quantity, name of the weight) to pairs (positions,
-        values), and the label of the positions.
+    The source is as in `plots.trajectories`. Returns a dict from pairs
+    (quantity, name of the weight) to pairs (positions, values), and the label
+    of the positions.
     """
     content = getattr(source, "history", source)
     if isinstance(content, (str, os.PathLike)):
         content = _read(Path(content))
     if isinstance(content, Mapping):
-        lines, positions = _lines_of_logs(content, source), EPOCHS
+        lines, positions = _lines_of_logs(content), EPOCHS
     elif isinstance(content, (list, tuple)):
         lines, positions = _lines_of_rows(content)
     else:
@@ -84,7 +79,12 @@ def read_trajectories(source) -> tuple[dict, str]:
             f"Received: source={source!r}"
         )
     if not lines:
-        raise ValueError(_nothing_to_draw(content, source))
+        raise ValueError(
+            "There is nothing to draw: a monitor's history needs rows, and "
+            "Keras' logs need entries such as 'dense_1/alpha', which "
+            "`BinaryMonitor(log_quantities=...)` adds. "
+            f"Received: {source!r:.200}"
+        )
     return lines, positions
 
 
@@ -97,32 +97,12 @@ def _read(path):
             f"Received: source='{path}'"
         )
     try:
-        logs = json.loads(path.read_text(encoding="utf-8"))["history"]
+        return dict(json.loads(path.read_text(encoding="utf-8"))["history"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             "This is not a JSON file with Keras' logs under `history`: "
             f"{type(error).__name__} {error}. Received: '{path}'"
         ) from error
-    if not isinstance(logs, dict):
-        raise ValueError(
-            f"`history` in '{path}' must be a dict of lists, as Keras' logs "
-            f"are. Received: a {type(logs).__name__}"
-        )
-    return logs
-
-
-def _nothing_to_draw(content, source):
-    message = "There is nothing to draw: "
-    if isinstance(content, Mapping):
-        return message + (
-            "Keras' logs need entries such as 'dense_1/alpha', which "
-            "`BinaryMonitor(log_quantities=...)` adds. "
-            f"Received: the names {sorted(map(str, content))} in {source!r:.99}"
-        )
-    return message + (
-        "there are no rows. "
-        f"Received: {source if content is not source else 'no rows'}"
-    )
 
 
 def _lines_of_rows(rows):
@@ -140,7 +120,7 @@ def _lines_of_rows(rows):
     return lines, STEPS if by_step else EPOCHS
 
 
-def _lines_of_logs(logs, source):
+def _lines_of_logs(logs):
     lines = {}
     for key, values in logs.items():
         pair = parse_quantity(str(key))
@@ -153,8 +133,7 @@ def _lines_of_logs(logs, source):
             ]
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"'{key}' must be a list of numbers in {source!r:.99}. "
-                f"Received: {values!r:.99}"
+                f"'{key}' must be a list of numbers. Received: {values!r:.99}"
             ) from error
         if known:
             lines[pair] = tuple(map(list, zip(*known)))

@@ -29,13 +29,9 @@ RECURRENT_CELLS = (layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell)
 
 @dataclasses.dataclass(frozen=True)
 class Product:
-    """A kernel, and the axes along which its products are repeated.
+    """A kernel, and the sizes of the axes along which its products repeat.
 
-    Attributes:
-        kernel: The variable.
-        axes: The sizes of these axes; a size is `None` if it is open. `None` if
-            the axes are not known.
-        sign_inputs: Whether the inputs are binarized.
+    A size is `None` if it is open, and `axes` is `None` if it is not known.
     """
 
     kernel: keras.Variable
@@ -56,15 +52,10 @@ class Product:
 
 
 def products(layer: keras.Layer, shape) -> list[Product] | None:
-    """The products of one call of a layer.
+    """The products of one call of a layer on inputs of a shape.
 
-    Args:
-        layer: A layer.
-        shape: The shape of its inputs, with the batch; `None` if unknown.
-
-    Returns:
-        A list. `None` if they are not known: the layer is not built, or it is
-        of another kind and has a matrix among its weights.
+    `None` if they are not known: the layer is not built, or it is of another
+    kind and has a matrix among its weights.
     """
     if not layer.built:
         return None
@@ -146,13 +137,9 @@ def _output_shape(layer, shape):
 
 @dataclasses.dataclass(frozen=True)
 class LayerCall:
-    """A call of a layer. Its shapes include the batch.
+    """A call of a layer: the shapes of its first input and of its outputs.
 
-    Attributes:
-        layer: The layer.
-        shape: The shape of its first input; `None` if unknown.
-        output_shape: The shape of its outputs, in their structure; `None` if
-            unknown.
+    They include the batch. A shape is `None` if it is unknown.
     """
 
     layer: keras.Layer
@@ -166,13 +153,8 @@ def layer_calls(
     """Each call of a layer in a model; an inner model gives its calls instead.
 
     In a model that is neither Sequential nor functional, each layer counts as
-    called once, with the shape that it was built for.
-
-    Args:
-        model: The model.
-        shapes: The shapes of its inputs. Defaults to `None`: those that it was
-            made with. An inner model may leave axes open that have a size in
-            the model around it.
+    called once, with the shape that it was built for. An inner model may leave
+    axes open that have a size in the model around it, hence the shapes.
     """
     found = []
     if not getattr(model, "inputs", None):

@@ -41,13 +41,7 @@ GATES = {4: "ifco", 3: "zrh"}
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A binary weight, or one gate of a recurrent one.
-
-    Attributes:
-        weight: The `BinaryWeight`.
-        path: Its path, as in `keras_lab.binary_weights`.
-        gate: The number of the gate; `None` for a weight without gates.
-    """
+    """A binary weight, or one gate of a recurrent one."""
 
     weight: BinaryWeight
     path: str
@@ -114,16 +108,11 @@ def parse_quantity(entry: str) -> tuple[str, str] | None:
 
 
 def measure(parts, near_zero: float):
-    """Yields the statistics of each part.
+    """Yields for each part its statistics, latent weights and sign bits.
 
-    Args:
-        parts: A list of `Part`s.
-        near_zero: A weight is near zero if |w| < near_zero·α.
-
-    Yields:
-        For each part, a tuple of a dict of its `QUANTITIES` except the flips,
-        its latent weights, and its packed sign bits. A quantity that has no
-        value at present is `None`.
+    The statistics are a dict of its `QUANTITIES` except the flips. A quantity
+    that has no value at present is `None`. A weight is near zero if
+    |w| < near_zero·α.
     """
     weight = None
     for part in parts:
@@ -179,15 +168,11 @@ def _share(mask):
 def _spread(d, optimizer):
     if d is None:
         return {}
-    rate = _rate(optimizer)
+    rate = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
     return {
         f"d_{name}": float(getattr(np, name)(d)) / rate if rate > 0 else None
         for name in ("min", "median", "max")
     }
-
-
-def _rate(optimizer):
-    return float(keras.ops.convert_to_numpy(optimizer.learning_rate))
 
 
 def _relative_error(w, alpha, d):

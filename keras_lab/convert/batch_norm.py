@@ -17,7 +17,11 @@ from keras_lab.convert.graph import (
     walk,
 )
 
-__all__ = ["check_is_finite", "recalibrate_batch_norm"]
+__all__ = [
+    "check_is_finite",
+    "recalibrate_batch_norm",
+    "trained_batch_norms",
+]
 
 
 def recalibrate_batch_norm(
@@ -64,12 +68,7 @@ def recalibrate_batch_norm(
     else:
         _check_count("batches", batches)
     found = _batches(data, batch_size, model)
-    statistics = [
-        _Statistics(layer)
-        for layer in walk(model).values()
-        if isinstance(layer, keras.layers.BatchNormalization)
-        and layer.trainable
-    ]
+    statistics = [_Statistics(layer) for layer in trained_batch_norms(model)]
     if not statistics:
         warnings.warn(
             f"Model '{model.name}' has no trainable batch norm, so there is "
@@ -181,6 +180,16 @@ def _set(layer, options):
         setattr(layer, name, value)
 
 
+def trained_batch_norms(model: keras.Model) -> list:
+    """The batch norm layers in a model that are trainable."""
+    return [
+        layer
+        for layer in walk(model).values()
+        if isinstance(layer, keras.layers.BatchNormalization)
+        and layer.trainable
+    ]
+
+
 def check_is_finite(data) -> None:
     """Raises ValueError if a dataset is known to have no end."""
     endless = False
@@ -206,22 +215,17 @@ def _check_count(name, value):
 
 def _batches(data, batch_size, model):
     """Returns an iterable of the inputs of each batch."""
-    inputs = getattr(model, "inputs", None) or [None]
-    parts = data if isinstance(data, (list, tuple)) else [None]
-    are_arrays = len(parts) > 0 and all(hasattr(x, "shape") for x in parts)
-    if are_arrays and isinstance(data, tuple) and len(inputs) == 1:
+    count = len(getattr(model, "inputs", None) or [None])
+    are_arrays = isinstance(data, (tuple, list) if count > 1 else tuple) and (
+        len(data) > 0 and all(hasattr(x, "shape") for x in data)
+    )
+    if are_arrays and (count == 1 or len(data) != count):
         raise ValueError(
-            "`data` must be only the inputs: x, not (x, y). "
-            f"Received: a tuple of {len(data)} arrays for one input"
+            "`data` must be the inputs alone, not (x, y), and one array for "
+            f"each of the {count} inputs. Received: a {type(data).__name__} of "
+            f"{len(data)} arrays"
         )
-    if are_arrays and len(inputs) > 1:
-        if len(parts) != len(inputs):
-            raise ValueError(
-                f"`data` must have one array for each of the {len(inputs)} "
-                f"inputs. Received: {len(parts)} arrays"
-            )
-        return _slices(data, batch_size)
-    if hasattr(data, "shape") or isinstance(data, dict):
+    if are_arrays or hasattr(data, "shape") or isinstance(data, dict):
         return _slices(data, batch_size)
     if isinstance(data, str) or not isinstance(
         data, (Iterable, keras.utils.PyDataset)

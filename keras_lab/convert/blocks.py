@@ -178,12 +178,7 @@ def change_config(node: dict, change: dict) -> dict:
 
 
 def problem_of(plan: dict, call) -> str | None:
-    """Why a custom layer cannot become a block; `None` if it can.
-
-    Args:
-        plan: The plan of the block.
-        call: The `Call` of the custom layer.
-    """
+    """Why a custom layer cannot become a block; `None` if it can."""
     try:
         with unchanged_seeds():
             _try_block(plan, call)

@@ -71,15 +71,10 @@ def options_of(kernel_quantizer, input_quantizer) -> dict:
 
 
 def convert_config(node: dict, options: dict, limit: float) -> bool:
-    """Changes the config of a layer, and of the layers inside it.
+    """Changes a serialized layer and the layers inside it to binary ones.
 
-    Args:
-        node: The serialized layer.
-        options: From `options_of`.
-        limit: Where to clip latent weights that have no constraint.
-
-    Returns:
-        Whether there was a layer to change.
+    Latent weights without a constraint are clipped at the limit. Returns
+    whether there was a layer to change.
     """
     config, name = node["config"], node["class_name"]
     if (node["module"] or "").partition(".")[0] != "keras":

@@ -7,7 +7,7 @@ import numbers
 import keras
 from keras import ops
 
-from keras_lab.convert.graph import trace
+from keras_lab.convert.graph import check_is_model, trace
 from keras_lab.models import LABModel
 
 __all__ = ["Distiller", "SoftTargets"]
@@ -95,15 +95,13 @@ class SoftTargets(keras.losses.Loss):
         return config
 
 
-class _Mean(keras.losses.Loss):
-    """The mean of a function that returns one value per sample.
-
-    `keras.losses.get` returns such a function for a name.
-    """
-
-    def __init__(self, function):
-        super().__init__(name="mean")
-        self.call = function
+def _as_loss(loss):
+    """A loss that is the mean of a function, as Keras has one for a name."""
+    if isinstance(loss, keras.losses.Loss):
+        return loss
+    mean = keras.losses.Loss(name="mean")
+    mean.call = loss
+    return mean
 
 
 @register
@@ -158,12 +156,6 @@ class Distiller(LABModel):
                 "`weight` must be a finite number, at least 0. "
                 f"Received: weight={weight!r}"
             )
-        if isinstance(distillation_loss, type):
-            raise TypeError(
-                "`distillation_loss` must be a loss or its name, not a class: "
-                f"use {distillation_loss.__name__}(). Received: "
-                f"distillation_loss={distillation_loss!r}"
-            )
         unknown = {k: v for k, v in kwargs.items() if k not in MODEL_OPTIONS}
         if unknown:
             raise TypeError(
@@ -187,12 +179,7 @@ class Distiller(LABModel):
 
     def learn_from(self, teacher):
         """Sets the teacher, which must match this model and its loss."""
-        if not isinstance(teacher, keras.Model):
-            raise TypeError(
-                "`teacher` must be a Keras model. "
-                f"Received: teacher={teacher!r}"
-            )
-        self._check_inputs(teacher)
+        check_is_model(teacher, "teacher")
         if hasattr(self, "outputs"):
             self._check_outputs()
         # If the teacher were an attribute, Keras would make it a part of this
@@ -200,19 +187,6 @@ class Distiller(LABModel):
         self._ask = functools.partial(teacher, training=False)
         # A compiled step would keep the old teacher.
         self.train_function = None
-
-    def _check_inputs(self, teacher):
-        """Raises ValueError if the inputs are known and have other shapes."""
-        own, others = (
-            [tuple(x.shape) for x in getattr(model, "inputs", None) or ()]
-            for model in (self, teacher)
-        )
-        if own and others and not _fit(own, others):
-            raise ValueError(
-                "The teacher must have inputs of the same shapes as the "
-                f"student, {own}. Received: teacher '{teacher.name}' with "
-                f"inputs of the shapes {others}"
-            )
 
     def _check_outputs(self):
         """Raises ValueError if outputs are known not to be probabilities."""
@@ -265,7 +239,11 @@ class Distiller(LABModel):
             )
         taught = self._ask(x)
         if isinstance(taught, dict) and isinstance(y_pred, dict):
-            self._check_keys(taught, y_pred)
+            if set(taught) != set(y_pred):
+                raise ValueError(
+                    "The teacher must have the outputs of the student, "
+                    f"{sorted(y_pred)}. Received: {sorted(taught)}"
+                )
         elif isinstance(taught, dict) and isinstance(y_pred, (list, tuple)):
             # A list of outputs may be in any order.
             names = getattr(self, "output_names", ())
@@ -283,22 +261,8 @@ class Distiller(LABModel):
         weights = keras.tree.flatten(sample_weight)
         if len(weights) == 1:
             weights *= len(outputs)
-        return sum(
-            (loss if isinstance(loss, keras.losses.Loss) else _Mean(loss))(
-                *arguments
-            )
-            for loss, *arguments in zip(
-                losses, taught, outputs, weights, strict=True
-            )
-            if loss is not None
-        )
-
-    def _check_keys(self, taught, outputs):
-        if set(taught) != set(outputs):
-            raise ValueError(
-                "The teacher must have the outputs of the student, "
-                f"{sorted(outputs)}. Received: {sorted(taught)}"
-            )
+        parts = zip(losses, taught, outputs, weights, strict=True)
+        return sum(_as_loss(loss)(*tensors) for loss, *tensors in parts if loss)
 
     def get_config(self):
         loss = keras.saving.serialize_keras_object(self.distillation_loss)
@@ -333,11 +297,3 @@ def _check_activation(graph, output):
                 f"regression. Received: layer '{call.layer.name}' with "
                 f"activation='{name}'"
             )
-
-
-def _fit(shapes, others):
-    """Whether shapes are equal wherever both are known."""
-    return len(shapes) == len(others) and all(
-        len(a) == len(b) and all(None in (m, n) or m == n for m, n in zip(a, b))
-        for a, b in zip(shapes, others)
-    )

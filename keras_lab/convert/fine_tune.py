@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 import keras
 
-from keras_lab.convert.batch_norm import recalibrate_batch_norm
+from keras_lab.convert.batch_norm import (
+    recalibrate_batch_norm,
+    trained_batch_norms,
+)
 from keras_lab.convert.binarize import binarize_model
 from keras_lab.convert.distillation import Distiller, SoftTargets
-from keras_lab.convert.graph import check_is_model, walk
+from keras_lab.convert.graph import check_is_model
 from keras_lab.optimizers import LABAdam
 
 __all__ = ["fine_tune"]
@@ -155,9 +158,11 @@ def fine_tune(
         measure("recalibrated", student)
     if not isinstance(callbacks, keras.callbacks.CallbackList):
         callbacks = keras.tree.flatten(callbacks or [])
-    callbacks.append(
-        _BeforeValidation(lambda: _recalibrate(binary, train, batch_size))
+    before_validation = keras.callbacks.Callback()
+    before_validation.on_test_begin = lambda logs=None: _recalibrate(
+        binary, train, batch_size
     )
+    callbacks.append(before_validation)
     history = student.fit(
         **train,
         epochs=epochs,
@@ -171,17 +176,6 @@ def fine_tune(
     measure("fine-tuned", student)
     history.stages, history.report = stages, report
     return binary, history
-
-
-class _BeforeValidation(keras.callbacks.Callback):
-    """Calls a function before each validation."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def on_test_begin(self, logs=None):
-        self.function()
 
 
 def _ends(model):
@@ -225,10 +219,7 @@ def _steps(train, batch_size):
 
 def _recalibrate(model, train, batch_size):
     """Returns whether there is a batch norm to recalibrate."""
-    if not any(
-        isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
-        for layer in walk(model).values()
-    ):
+    if not trained_batch_norms(model):
         return False
     recalibrate_batch_norm(model, train["x"], batch_size, RECALIBRATION_BATCHES)
     return True

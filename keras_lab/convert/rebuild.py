@@ -50,19 +50,17 @@ def check_can_rebuild(model) -> None:
 def _check_config(layer, kind):
     try:
         layer.get_config()
-    except NotImplementedError as error:
-        raise ValueError(
-            f"The {kind} '{layer.name}' cannot be rebuilt: its class has no "
-            "`get_config`. Give it one with all arguments of `__init__`, or "
-            "write a model as a functional one, "
-            "`keras.Model(inputs, outputs)`. "
-            f"Received: a {kind} of type {type(layer).__name__}"
-        ) from error
     except Exception as error:
         # It is the user's code, which may raise anything.
+        problem = f"its `get_config` raises {type(error).__name__}: {error}"
+        if isinstance(error, NotImplementedError):
+            problem = (
+                "its class has no `get_config`. Give it one with all arguments "
+                "of `__init__`, or write a model as a functional one, "
+                "`keras.Model(inputs, outputs)`"
+            )
         raise ValueError(
-            f"The {kind} '{layer.name}' cannot be rebuilt: its `get_config` "
-            f"raises {type(error).__name__}: {error}. "
+            f"The {kind} '{layer.name}' cannot be rebuilt: {problem}. "
             f"Received: a {kind} of type {type(layer).__name__}"
         ) from error
 
@@ -109,13 +107,7 @@ class Rebuilder:
         raise NotImplementedError
 
     def check(self, layer: keras.Layer, new: keras.Layer, call: Call) -> None:
-        """Raises an error if a custom layer computes something else now.
-
-        Args:
-            layer: The layer.
-            new: The one that replaces it.
-            call: How the layer is called.
-        """
+        """Raises ValueError if a custom layer computes something else now."""
         if not computes_the_same(layer, new, call):
             raise ValueError(
                 f"Layer '{layer.name}' computes something else if it is "
@@ -219,9 +211,7 @@ class Rebuilder:
     def lenient_config(self, config: dict, known: dict) -> dict:
         """Another serialized form of a layer whose config has too much in it.
 
-        Args:
-            config: The serialized layer.
-            known: The part of its config that its class takes.
+        Its class takes only the `known` part.
         """
         return {**config, "config": known}
 
@@ -230,12 +220,7 @@ class Rebuilder:
         return layer(*args, **kwargs)
 
     def recreate(self, layer: keras.Layer, change) -> keras.Layer:
-        """Creates one layer again, without weights.
-
-        Args:
-            layer: The layer.
-            change: A function of its serialized form that returns another.
-        """
+        """Creates one layer again, from a change of its serialized form."""
         self._find_classes(layer)
         return self.deserialize(change(self.serialize(layer)))
 
@@ -349,13 +334,7 @@ def without_alphas(weights):
 
 
 def assign(layer, weights, values) -> None:
-    """Sets some weights of a rebuilt layer.
-
-    Args:
-        layer: The layer.
-        weights: Its weights.
-        values: For each weight, its name and the array to assign.
-    """
+    """Sets some weights of a rebuilt layer to pairs of a name and an array."""
     expected = [(_name(w.name), tuple(w.shape)) for w in weights]
     received = [(_name(name), value.shape) for name, value in values]
     if expected != received:

@@ -19,13 +19,7 @@ TOLERANCE = {"float16": 0.02, "bfloat16": 0.1}
 
 
 def computes_the_same(layer: keras.Layer, new: keras.Layer, call: Call) -> bool:
-    """Whether a rebuilt layer has the outputs of the layer, or it is unknown.
-
-    Args:
-        layer: The layer.
-        new: The one that replaces it.
-        call: How the layer is called.
-    """
+    """Whether a rebuilt layer has the same outputs, as far as is known."""
     parts = [*with_inner_layers(layer), *with_inner_layers(new)]
     if any(getattr(part, "input_quantizer", None) for part in parts):
         return True  # Rounding can change a sign.
