@@ -18,15 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_lab._version import __version__
-from keras_lab.files import target_problem
+from keras_lab.files import FIGURE_SUFFIXES, target_problem
 
 __all__ = ["main"]
 
-# Those of `keras_lab.plots`, which would import Keras.
-FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 EXPORTED_SUFFIXES = (".tflite", ".tflz")
-
-
 # What the exporter imports, whatever the backend of Keras is.
 EXPORT_MODULES = ("tensorflow", "ai_edge_litert", "flatbuffers")
 
@@ -86,7 +82,7 @@ def _add_demo(commands):
     )
     parser.add_argument(
         "--seed",
-        type=_integer_from(0, 2**32 - 1),
+        type=_integer_from(0),
         default=1,
         metavar="N",
         help="sets the initial weights and the order of the batches",
@@ -257,22 +253,14 @@ def _installed(command, extra, *modules):
     return not missing
 
 
-def _integer_from(lowest, highest=None):
-    bounds = f"at least {lowest}"
-    if highest is not None:
-        bounds += f" and at most {highest}"
-
+def _integer_from(lowest, highest=2**32 - 1):
     def integer(text):
-        try:
-            value = int(text)
-        except ValueError:
-            value = None
-        too_high = highest is not None and value is not None and value > highest
-        if value is None or value < lowest or too_high:
+        if not (text.isdecimal() and lowest <= int(text) <= highest):
             raise argparse.ArgumentTypeError(
-                f"must be an integer, {bounds}. Received: {text!r}"
+                f"must be an integer, at least {lowest} and at most {highest}. "
+                f"Received: {text!r}"
             )
-        return value
+        return int(text)
 
     return integer
 

@@ -22,16 +22,26 @@ EPOCHS, STEPS = "epochs trained", "steps trained"
 def read_history(path) -> list[dict]:
     """Reads the rows of a monitor's CSV file."""
     with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
         try:
-            header, *lines = list(csv.reader(file)) or [[]]
-            if tuple(header) != CSV_COLUMNS:
-                raise ValueError(f"its columns are {header[:20]}")
-            return [_row(line) for line in lines]
+            if tuple(reader.fieldnames or ()) != CSV_COLUMNS:
+                raise ValueError(f"its columns are {reader.fieldnames}")
+            return [_row(texts) for texts in reader]
         except (ValueError, csv.Error) as error:
             raise ValueError(
-                f"This is not the CSV file of a BinaryMonitor: {error}. "
+                f"This is not the CSV file of a BinaryMonitor: {error!s:.200}. "
                 f"Received: '{path}'"
             ) from error
+
+
+def _row(texts):
+    if None in (*texts, *texts.values()):
+        raise ValueError(f"a row does not have {len(CSV_COLUMNS)} columns")
+    numbers = {
+        name: float(texts[name]) if texts[name] else None for name in QUANTITIES
+    }
+    times = {name: int(texts[name]) for name in ("epoch", "step")}
+    return {**times, "weight": texts["weight"], **numbers}
 
 
 def write_history(path, rows) -> None:
@@ -41,21 +51,6 @@ def write_history(path, rows) -> None:
             writer = csv.DictWriter(file, CSV_COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
-
-
-def _row(line):
-    epoch, step, weight, *numbers = line
-    if len(numbers) != len(QUANTITIES):
-        raise ValueError(
-            f"a row has {len(line)} columns, not {len(CSV_COLUMNS)}"
-        )
-    values = [None if text == "" else float(text) for text in numbers]
-    return {
-        "epoch": int(epoch),
-        "step": int(step),
-        "weight": weight,
-        **dict(zip(QUANTITIES, values)),
-    }
 
 
 def read_trajectories(source) -> tuple[dict, str]:

@@ -8,13 +8,14 @@ nothing, and an embedding is only looked up.
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 import keras
 from keras import layers
 
-from keras_lab.convert.graph import trace
+from keras_lab.convert.graph import Call, trace
 
-__all__ = ["LayerCall", "Product", "layer_calls", "products"]
+__all__ = ["Product", "layer_calls", "products"]
 
 CONVOLUTIONS = (layers.Conv1D, layers.Conv2D, layers.Conv3D)
 DEPTHWISE = (layers.DepthwiseConv1D, layers.DepthwiseConv2D)
@@ -61,7 +62,7 @@ def products(layer: keras.Layer, shape) -> list[Product] | None:
         return None
     if isinstance(layer, keras.Model):
         inside = layer_calls(layer, shape and [shape])
-        return _joined([products(call.layer, call.shape) for call in inside])
+        return _joined([products(x.layer, x.input_shape) for x in inside])
     signs = getattr(layer, "input_quantizer", None) is not None
     if isinstance(layer, layers.Dense):
         return [Product(layer.kernel, shape and shape[1:-1], signs)]
@@ -135,52 +136,27 @@ def _output_shape(layer, shape):
     return None if shape is None else layer.compute_output_shape(tuple(shape))
 
 
-@dataclasses.dataclass(frozen=True)
-class LayerCall:
-    """A call of a layer: the shapes of its first input and of its outputs.
-
-    They include the batch. A shape is `None` if it is unknown.
-    """
-
-    layer: keras.Layer
-    shape: tuple | None
-    output_shape: tuple | None
-
-
-def layer_calls(
-    model: keras.Model, shapes: list | None = None
-) -> list[LayerCall]:
+def layer_calls(model: keras.Model, shapes=None) -> Iterator[Call]:
     """Each call of a layer in a model; an inner model gives its calls instead.
 
     In a model that is neither Sequential nor functional, each layer counts as
     called once, with the shape that it was built for. An inner model may leave
     axes open that have a size in the model around it, hence the shapes.
     """
-    found = []
-    if not getattr(model, "inputs", None):
-        for layer in model.layers:
-            shape = _built_shape(layer)
-            found += _with_inner_calls(layer, shape and [shape], None)
-        return found
-    for call in trace(model, shapes).calls:
-        if isinstance(call.layer, keras.Layer):
-            inputs = [tuple(tensor.shape) for tensor in call.inputs]
-            outputs = keras.tree.map_structure(
-                lambda x: tuple(x.shape), call.outputs
-            )
-            found += _with_inner_calls(call.layer, inputs, outputs)
-    return found
+    if getattr(model, "inputs", None):
+        calls = trace(model, shapes).calls
+    else:
+        calls = [Call(x, (_built_for(x), {}), None) for x in model.layers]
+    for call in calls:
+        if isinstance(call.layer, keras.Model):
+            yield from layer_calls(call.layer, [x.shape for x in call.inputs])
+        elif isinstance(call.layer, keras.Layer):
+            yield call
 
 
-def _with_inner_calls(layer, shapes, output_shape):
-    if isinstance(layer, keras.Model):
-        return layer_calls(layer, shapes)
-    return [LayerCall(layer, shapes[0] if shapes else None, output_shape)]
-
-
-def _built_shape(layer):
+def _built_for(layer):
     shape = (layer.get_build_config() or {}).get("input_shape")
     is_shape = isinstance(shape, (list, tuple)) and all(
         size is None or isinstance(size, int) for size in shape
     )
-    return tuple(shape) if is_shape else None
+    return (keras.KerasTensor(shape),) if is_shape else ()

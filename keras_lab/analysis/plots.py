@@ -15,11 +15,10 @@ from keras_lab._backend import backend
 from keras_lab.analysis.history import read_trajectories
 from keras_lab.analysis.measurements import parts_of
 from keras_lab.convert.graph import check_is_model, no_binary_weights
-from keras_lab.files import check_target, replacing
+from keras_lab.files import FIGURE_SUFFIXES, check_target, replacing
 
 __all__ = ["gradients", "latent_weights", "trajectories"]
 
-SUFFIXES = (".png", ".pdf", ".svg")
 BINS = 80
 PANELS_PER_ROW = 4
 # How many characters of a title fit above a panel.
@@ -230,7 +229,7 @@ def _gradients(model, weights, x, y):
 
 
 def _check_path(path):
-    return path if path is None else check_target("path", path, SUFFIXES)
+    return path if path is None else check_target("path", path, FIGURE_SUFFIXES)
 
 
 def _new_figure(width, height):

@@ -173,16 +173,16 @@ def _output_shape(layer, calls):
         # An input, or a layer that is never called.
         return getattr(layer, "batch_shape", None)
     call = calls[0]
-    if call.output_shape is not None or call.shape is None:
-        return call.output_shape
+    if call.outputs is not None:
+        return keras.tree.map_structure(lambda x: tuple(x.shape), call.outputs)
     try:
-        return tuple(layer.compute_output_shape(call.shape))
-    except (NotImplementedError, TypeError, ValueError):
+        return tuple(layer.compute_output_shape(call.input_shape))
+    except (AttributeError, NotImplementedError, TypeError, ValueError):
         return None
 
 
 def _macs(layer, calls):
-    lists = [products(layer, call.shape) for call in calls]
+    lists = [products(layer, call.input_shape) for call in calls]
     parts = [part for parts in lists for part in parts or []]
     if None in lists or any(part.macs is None for part in parts):
         return {**dict.fromkeys(MACS), "open": False}

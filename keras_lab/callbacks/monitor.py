@@ -40,15 +40,11 @@ class BinaryMonitor(keras.callbacks.Callback):
     | `d_min`, `d_median`, `d_max` | the curvature d of `LABAdam` |
     | `error` | ‖w−ŵ‖_D / ‖w‖_D, what binarization loses |
 
-    The attribute `history` has one dict per weight and measurement. With a
-    `filename` the same rows go to a CSV file. A weight is named as in
-    `keras_lab.binary_weights`, for example `encoder/dense_1/kernel`. A
-    recurrent weight has one row per gate: `lstm/kernel_i`, `_f`, `_c`, `_o` and
-    `lstm/recurrent_kernel_i`; a GRU has `_z`, `_r`, `_h`.
-
-    With `log_quantities` they also go into Keras' logs, so that the progress
-    line, the result of `fit` and the callbacks after this one have them. Their
-    names there are like `dense_1/alpha` and `lstm/recurrent_alpha_i`.
+    The attribute `history` has one dict per weight and measurement. A weight is
+    named as in `keras_lab.binary_weights`, for example
+    `encoder/dense_1/kernel`. A recurrent weight has one row per gate:
+    `lstm/kernel_i`, `_f`, `_c`, `_o` and `lstm/recurrent_kernel_i`; a GRU has
+    `_z`, `_r`, `_h`.
 
     A quantity that a weight does not have is left out: `clipped` without a
     `WeightClip`, and d with an optimizer other than `LABAdam`. The error then
@@ -57,24 +53,22 @@ class BinaryMonitor(keras.callbacks.Callback):
     learning rate is zero.
 
     Steps are those of `optimizer.iterations`: with gradient accumulation a step
-    is an update, not a batch. A second `fit` continues the first one.
-
-    To resume a training, create a new monitor with the same `filename`. It
-    keeps the rows up to the point where the training resumes, and measures at
-    the same steps as without the interruption. A training from the start starts
-    a new file. If the file cannot be written, there is one warning.
+    is an update, not a batch. A second `fit` continues the first one. To resume
+    a training, create a new monitor with the same `filename`. It keeps the rows
+    up to the point where the training resumes. A training from the start starts
+    a new file.
 
     Args:
-        filename: The CSV file to write, with one row per weight and
-            measurement. Epochs count from 0, as in Keras. The file is written
-            at the end of each epoch. Defaults to `None`: no file.
+        filename: The CSV file to write at the end of each epoch, with the rows
+            of `history`. Epochs count from 0, as in Keras. Defaults to `None`.
         log_dir: A folder for TensorBoard: scalars, and histograms of the latent
             weights. Defaults to `None`.
         every: `"epoch"`, or a number n to measure also after each n-th step.
             If `steps_per_execution` skips that step, it is the next one that
             Keras shows. Defaults to `"epoch"`.
         log_quantities: A list of the quantities to add to Keras' logs, for
-            example `["alpha", "flips"]`, or `"all"`. Defaults to none.
+            example `["alpha", "flips"]`, or `"all"`. Their names there are like
+            `dense_1/alpha` and `lstm/recurrent_alpha_i`. Defaults to none.
         near_zero: A weight is near zero if |w| is smaller than `near_zero`·α.
             Defaults to `0.1`.
 
@@ -120,7 +114,6 @@ class BinaryMonitor(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         self._signs = self._writer = self._measured_at = None
         self._latest = {}
-        self._warned = set()
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
@@ -189,8 +182,9 @@ class BinaryMonitor(keras.callbacks.Callback):
         # Looked up each time: the first step may have built the model.
         parts = parts_of(self.model)
         if not parts:
-            self._warn_once(
-                f"Nothing to monitor. {no_binary_weights(self.model)}"
+            warnings.warn(
+                f"Nothing to monitor. {no_binary_weights(self.model)}",
+                stacklevel=2,
             )
         measured = measure(parts, self.near_zero)
         self._latest = {}
@@ -231,15 +225,11 @@ class BinaryMonitor(keras.callbacks.Callback):
             write_history(self.filename, self.history)
         except OSError as error:
             # Do not stop the training because of this file.
-            self._warn_once(
+            warnings.warn(
                 f"Cannot write '{self.filename}': {error.strerror}. The "
-                "training goes on."
+                "training goes on.",
+                stacklevel=2,
             )
-
-    def _warn_once(self, message):
-        if message not in self._warned:
-            self._warned.add(message)
-            warnings.warn(message, stacklevel=2)
 
 
 def _check_every(every):

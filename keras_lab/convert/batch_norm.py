@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import numbers
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import keras
 import numpy as np
@@ -18,6 +18,7 @@ from keras_lab.convert.graph import (
 )
 
 __all__ = [
+    "check_can_be_repeated",
     "check_is_finite",
     "recalibrate_batch_norm",
     "trained_batch_norms",
@@ -99,15 +100,12 @@ def recalibrate_batch_norm(
 
 
 class _Statistics:
-    """Measures what a batch norm layer receives.
-
-    It adds up n, n·mean and n·(variance + mean²) over the batches.
-    """
+    """Adds up n, n·mean and n·(variance + mean²) of what a layer receives."""
 
     def __init__(self, layer):
         self.layer = layer
         self.variables = (layer.moving_mean, layer.moving_variance)
-        self.count = self.sum = self.sum_of_squares = 0.0
+        self.sums = np.zeros((3, *layer.moving_mean.shape))
 
     @contextlib.contextmanager
     def measured(self):
@@ -121,8 +119,8 @@ class _Statistics:
         """
         layer, call = self.layer, self.layer.call
         options = {"momentum": 0.0, "renorm": False}
-        options = {k: v for k, v in options.items() if hasattr(layer, k)}
-        options_before = {name: getattr(layer, name) for name in options}
+        options = {k: v for k, v in options.items() if k in vars(layer)}
+        options_before = {name: vars(layer)[name] for name in options}
         before = [variable.numpy() for variable in self.variables]
 
         def call_and_measure(inputs, training=None, mask=None):
@@ -134,12 +132,12 @@ class _Statistics:
             return outputs
 
         layer.call = call_and_measure
-        _set(layer, options)
+        vars(layer).update(options)
         try:
             yield
         finally:
             del layer.call
-            _set(layer, options_before)
+            vars(layer).update(options_before)
             for variable, value in zip(self.variables, before):
                 variable.assign(value)
 
@@ -151,33 +149,26 @@ class _Statistics:
             count = np.prod(inputs.shape) / mean.size
         else:
             count = np.count_nonzero(mask)
-        if not count:
-            return
-        self.count += count
-        self.sum = self.sum + count * mean
-        self.sum_of_squares = self.sum_of_squares + count * (variance + mean**2)
+        if count:  # Otherwise the mean is not a number.
+            squares = variance + mean**2
+            self.sums += count * np.stack([np.ones_like(mean), mean, squares])
 
     def check(self):
         """Raises ValueError if the results are not finite."""
-        if not np.isfinite(self.sum + self.sum_of_squares).all():
+        if not np.isfinite(self.sums).all():
             raise ValueError(
                 f"The inputs of layer '{self.layer.name}' must be finite and "
                 "not too large. No statistics were changed. Received: inputs "
-                f"with the sum of squares {np.sum(self.sum_of_squares)}"
+                f"with the sum of squares {np.sum(self.sums[2])}"
             )
 
     def assign(self):
         """Sets the statistics if the layer was called."""
-        if self.count:
-            mean = self.sum / self.count
-            variance = self.sum_of_squares / self.count - mean**2
+        if self.sums.any():
+            mean, squares = self.sums[1:] / self.sums[0]
             self.layer.moving_mean.assign(mean)
-            self.layer.moving_variance.assign(np.maximum(variance, 0.0))
-
-
-def _set(layer, options):
-    for name, value in options.items():
-        setattr(layer, name, value)
+            variance = np.maximum(squares - mean**2, 0.0)
+            self.layer.moving_variance.assign(variance)
 
 
 def trained_batch_norms(model: keras.Model) -> list:
@@ -188,6 +179,16 @@ def trained_batch_norms(model: keras.Model) -> list:
         if isinstance(layer, keras.layers.BatchNormalization)
         and layer.trainable
     ]
+
+
+def check_can_be_repeated(argument: str, data) -> None:
+    """Raises TypeError if data can be read only once."""
+    if isinstance(data, Iterator):
+        raise TypeError(
+            f"`{argument}` is read more than once, which a generator cannot "
+            "be. Use arrays, a `tf.data.Dataset` or a `keras.utils.PyDataset`. "
+            f"Received: {argument}={data!r}"
+        )
 
 
 def check_is_finite(data) -> None:
@@ -242,16 +243,12 @@ def _batches(data, batch_size, model):
 
 
 def _slices(arrays, batch_size):
-    shapes = [tuple(np.shape(x)) for x in keras.tree.flatten(arrays)]
-    lengths = {shape[0] if shape else None for shape in shapes}
-    if len(lengths) != 1 or None in lengths:
+    shapes = [np.shape(x) for x in keras.tree.flatten(arrays)]
+    if len({shape[:1] for shape in shapes}) != 1 or () in shapes:
         raise ValueError(
             "`data` must be arrays with the same number of rows. "
             f"Received: arrays of shapes {shapes}"
         )
-    starts = range(0, lengths.pop(), batch_size)
-    rows = (slice(start, start + batch_size) for start in starts)
-    return (
-        keras.tree.map_structure(lambda x, part=part: x[part], arrays)
-        for part in rows
-    )
+    for start in range(0, shapes[0][0], batch_size):
+        rows = slice(start, start + batch_size)
+        yield keras.tree.map_structure(lambda x, rows=rows: x[rows], arrays)

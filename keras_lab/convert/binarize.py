@@ -15,7 +15,7 @@ from keras_lab.convert.choose_layers import (
     calls_by_path,
     choose_layers,
 )
-from keras_lab.convert.counterparts import is_altered, options_of
+from keras_lab.convert.counterparts import options_of
 from keras_lab.convert.graph import is_functional, walk, with_inner_layers
 from keras_lab.convert.rebuild import (
     Rebuilder,
@@ -46,9 +46,8 @@ def binarize_model(
     and options stay the same. A layer without a counterpart is kept as it is,
     and so is one with LoRA weights or a tied embedding. A custom layer that
     cannot be rebuilt with other layers inside is kept whole. The report has the
-    reasons. A layer that is binary already is kept as it was trained, and so is
-    a custom layer with binary layers inside. So you can convert a model in
-    stages.
+    reasons. What is binary already stays as it was trained, so you can convert
+    a model in stages.
 
     A latent weight is clipped to [−1, 1] in training. If a layer has larger
     weights, the bound is its largest absolute weight instead, so that no
@@ -137,10 +136,11 @@ class _Binarizer(Rebuilder):
         return change_config(config, {"plan": {}})
 
     def set_weights(self, layer, new):
-        if id(layer) not in self.changes:
-            self._copy_weights(layer, new)
-            return
         values = [(weight.name, weight.numpy()) for weight in layer.weights]
+        if id(layer) not in self.changes:
+            # The weights of a layer that was binary before include α.
+            assign(new, new.weights, values)
+            return
         assign(new, without_alphas(new.weights), values)
         for weight in weights_of(new.weights):
             weight.refresh()
@@ -151,22 +151,6 @@ class _Binarizer(Rebuilder):
         # with it.
         if id(layer) not in self.changes:
             super().check(layer, new, call)
-
-    def _copy_weights(self, layer, new):
-        # The weights of a binary layer include α.
-        values = [(weight.name, weight.numpy()) for weight in layer.weights]
-        try:
-            assign(new, new.weights, values)
-        except ValueError as error:
-            altered = [p for p in walk(layer).values() if is_altered(p)]
-            if not altered:
-                raise
-            raise ValueError(
-                f"Layer '{layer.name}' cannot be rebuilt, because a layer "
-                f"inside it {is_altered(altered[0])}, which its config does "
-                "not include. Binarize the model before that. "
-                f"Received: '{altered[0].path}'"
-            ) from error
 
     def _copy_trainable(self):
         # A model sets the flags of the layers inside it. It comes before them.

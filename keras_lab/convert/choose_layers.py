@@ -102,18 +102,18 @@ class _Chooser:
     def choose(self, path, call, reason):
         """Adds the change of a layer in the graph, and the rows about it."""
         layer = call.layer
-        if _has_parts(layer):
-            if is_altered(layer):
-                # Its config does not say so.
-                reason = f"a layer inside it {is_altered(layer)}"
+        if _has_parts(layer) and is_altered(layer):
+            # Its config does not say so.
+            reason = f"a layer inside it {is_altered(layer)}"
+        elif _has_parts(layer) and reason is None:
+            rows, plan = list(self.rows), self._plan(layer, path)
+            reason = problem_of(plan, call) if plan else None
             if reason is None:
-                rows = list(self.rows)
-                plan = self._plan(layer, path)
-                reason = plan and problem_of(plan, call)
-                if not reason:
-                    self.changes |= {id(layer): {"plan": plan}} if plan else {}
-                    return
-                self.rows = rows
+                if plan:
+                    self.changes[id(layer)] = {"plan": plan}
+                return
+            # The block stays float and whole, so it has a single row.
+            self.rows = rows
         if self._add_row(path, layer, reason, [path]) is None:
             self.changes[id(layer)] = self._change(layer)
 

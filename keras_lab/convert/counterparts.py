@@ -8,7 +8,7 @@ import numpy as np
 
 import keras_lab.layers
 from keras_lab.constraints import WeightClip
-from keras_lab.convert.graph import is_keras_class, with_inner_layers
+from keras_lab.convert.graph import is_keras_class, sublayers, with_inner_layers
 from keras_lab.layers.attention import BinaryAttention
 from keras_lab.layers.base import BinaryLayer
 from keras_lab.layers.embedding import BinaryEmbedding
@@ -20,6 +20,7 @@ __all__ = [
     "clip_limit",
     "convert_config",
     "counts",
+    "inner_nodes",
     "is_altered",
     "is_binary",
     "options_of",
@@ -28,17 +29,14 @@ __all__ = [
     "why_not",
 ]
 
-# Keras layers with layers inside: their keys in the config, and the attributes.
+# Keras layers with layers inside, and the keys of these in the config.
 WRAPPERS = {
-    "Bidirectional": {
-        "layer": "forward_layer",
-        "backward_layer": "backward_layer",
-    },
-    "TimeDistributed": {"layer": "layer"},
-    "RNN": {"cell": "cell"},
-    "StackedRNNCells": {"cells": "cells"},
-    "Sequential": {"layers": "layers"},
-    "Functional": {"layers": "layers"},
+    "Bidirectional": ("layer", "backward_layer"),
+    "TimeDistributed": ("layer",),
+    "RNN": ("cell",),
+    "StackedRNNCells": ("cells",),
+    "Sequential": ("layers",),
+    "Functional": ("layers",),
 }
 BINARY_CLASSES = (BinaryLayer, BinaryAttention, BinaryRecurrent, BinaryRNN)
 
@@ -80,10 +78,12 @@ def convert_config(node: dict, options: dict, limit: float) -> bool:
     if (node["module"] or "").partition(".")[0] != "keras":
         return False  # A custom class may have any name.
     if name not in COUNTERPARTS:
-        inner = [config[key] for key in WRAPPERS.get(name, ())]
-        nodes = [x if isinstance(x, list) else [x] for x in inner]
         changed = any(
-            [convert_config(x, options, limit) for xs in nodes for x in xs]
+            [
+                convert_config(inner, options, limit)
+                for key in WRAPPERS.get(name, ())
+                for inner in inner_nodes(config[key])
+            ]
         )
         if changed and name == "RNN":
             use_class(node, BinaryRNN)
@@ -100,6 +100,13 @@ def convert_config(node: dict, options: dict, limit: float) -> bool:
             if config.get(constraint) is None:
                 config[constraint] = clip
     return True
+
+
+def inner_nodes(value) -> list[dict]:
+    """The serialized layers in an entry of a config."""
+    nodes = value if isinstance(value, list) else [value]
+    nodes = [x for x in nodes if isinstance(x, dict)]
+    return [x for x in nodes if isinstance(x.get("config"), dict)]
 
 
 def use_class(node: dict, cls: type) -> None:
@@ -140,13 +147,7 @@ def why_not(layer: keras.Layer) -> str | None:
         return "a custom layer"
     if isinstance(layer, keras.layers.ReversibleEmbedding):
         return "a tied embedding: its matrix can be the output projection, too"
-    name = type(layer).__name__
-    parts = [
-        part
-        for attribute in WRAPPERS.get(name, {}).values()
-        for part in keras.tree.flatten(getattr(layer, attribute, None))
-        if part is not None
-    ]
+    parts = sublayers(layer) if type(layer).__name__ in WRAPPERS else []
     if not _has_counterpart(layer) and not any(map(can_convert, parts)):
         reasons = [why_not(part) for part in parts if part.weights]
         return reasons[0] if reasons else "has no binary counterpart"

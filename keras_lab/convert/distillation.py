@@ -23,8 +23,7 @@ PROBABILITIES |= {"sparsemax"}
 
 
 def _is_finite(value):
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
+    return isinstance(value, numbers.Real) and math.isfinite(value)
 
 
 @register
@@ -95,13 +94,12 @@ class SoftTargets(keras.losses.Loss):
         return config
 
 
-def _as_loss(loss):
-    """A loss that is the mean of a function, as Keras has one for a name."""
-    if isinstance(loss, keras.losses.Loss):
-        return loss
-    mean = keras.losses.Loss(name="mean")
-    mean.call = loss
-    return mean
+class _Mean(keras.losses.Loss):
+    """The mean of a function, which `keras.losses.get` returns for a name."""
+
+    def __init__(self, function):
+        super().__init__(name="mean")
+        self.call = function
 
 
 @register
@@ -261,8 +259,14 @@ class Distiller(LABModel):
         weights = keras.tree.flatten(sample_weight)
         if len(weights) == 1:
             weights *= len(outputs)
-        parts = zip(losses, taught, outputs, weights, strict=True)
-        return sum(_as_loss(loss)(*tensors) for loss, *tensors in parts if loss)
+        total = 0.0
+        for loss, *tensors in zip(
+            losses, taught, outputs, weights, strict=True
+        ):
+            if loss is not None:
+                is_object = isinstance(loss, keras.losses.Loss)
+                total += (loss if is_object else _Mean(loss))(*tensors)
+        return total
 
     def get_config(self):
         loss = keras.saving.serialize_keras_object(self.distillation_loss)

@@ -85,7 +85,8 @@ class _Freezer(Rebuilder):
 
     def new_config(self, layer):
         config = self.serialize(layer)
-        if "build_config" not in config and _is_sign_layer(config):
+        has_sign = _is_sign(config["config"].get("activation"))
+        if has_sign and "build_config" not in config:
             # A layer without weights does not save the shape of its inputs.
             config["build_config"] = {"input_shape": layer.input.shape}
         # A model between signs takes inputs of one rank only.
@@ -138,8 +139,7 @@ class _Freezer(Rebuilder):
                 # The value that the forward pass uses.
                 value = binary[id(weight)].value()
             values.append((weight.name, ops.convert_to_numpy(value)))
-        for weight in old_weights[len(values) :]:
-            values.append((weight.name, weight.numpy()))
+        values += [(w.name, w.numpy()) for w in old_weights[len(values) :]]
         assign(new, new_weights, values)
         for weight, target in zip(old_weights, new_weights):
             if id(target) in kept:
@@ -178,13 +178,11 @@ class _Freezer(Rebuilder):
                 _use_keras_class(node, cls)
         before = _is_sign(config.pop("input_quantizer", None))
         after = _is_sign(config.get("activation"))
-        if not (before or after):
-            return node
         if after:
             config["activation"] = "linear"
-        return (
-            node if self._inline else self._between_signs(node, before, after)
-        )
+        if self._inline or not (before or after):
+            return node
+        return self._between_signs(node, before, after)
 
     def _plain_recurrent(self, node, config, cls):
         one_hot = config["one_hot"]
@@ -249,8 +247,8 @@ def _with_signs(plan):
 
 
 def _use_keras_class(node, cls):
-    node["class_name"] = public_keras_name(cls)
-    node.update(module="keras.layers", registered_name=None)
+    name = public_keras_name(cls)
+    node.update(class_name=name, module="keras.layers", registered_name=None)
 
 
 def _names_keras_lab(node):
@@ -259,10 +257,6 @@ def _names_keras_lab(node):
         parts = node.values()
         return name.startswith(PACKAGE) or any(map(_names_keras_lab, parts))
     return isinstance(node, (list, tuple)) and any(map(_names_keras_lab, node))
-
-
-def _is_sign_layer(node):
-    return _is_sign(node["config"].get("activation"))
 
 
 def _is_sign(value):

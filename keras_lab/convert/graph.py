@@ -27,6 +27,7 @@ __all__ = [
     "leaf_layers",
     "no_binary_weights",
     "no_weights_yet",
+    "sublayers",
     "trace",
     "walk",
     "with_inner_layers",
@@ -64,7 +65,7 @@ def walk(
     layers, seen = {}, {id(model)}
 
     def visit(layer, prefix):
-        for inner in _sublayers(layer):
+        for inner in sublayers(layer):
             if id(inner) in seen:
                 continue
             seen.add(id(inner))
@@ -121,7 +122,7 @@ def binary_weights(model: keras.Layer) -> dict[str, BinaryWeight]:
         if path:
             inside = "" if id(layer) in cells else f"{name}/"
             prefixes[path] = prefixes[around] + inside
-        inner = {id(v) for x in _sublayers(layer) for v in x.weights}
+        inner = {id(v) for x in sublayers(layer) for v in x.weights}
         own = [v for v in layer.weights if id(v) not in inner]
         for weight in weights_of(own):
             if id(weight) not in seen:
@@ -131,7 +132,7 @@ def binary_weights(model: keras.Layer) -> dict[str, BinaryWeight]:
     return found
 
 
-def _sublayers(layer):
+def sublayers(layer):
     """The layers directly inside a layer, in order."""
     found = list(layer.layers) if _is_model(layer) else []
     # A Sequential also holds itself as a functional model.
@@ -248,6 +249,11 @@ class Call:
         """The symbolic tensors among the arguments."""
         flat = keras.tree.flatten(self.arguments)
         return [x for x in flat if isinstance(x, keras.KerasTensor)]
+
+    @property
+    def input_shape(self) -> tuple | None:
+        """The shape of the first input; `None` if it is not known."""
+        return tuple(self.inputs[0].shape) if self.inputs else None
 
 
 @dataclasses.dataclass(frozen=True)

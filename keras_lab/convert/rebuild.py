@@ -14,6 +14,7 @@ import types
 import keras
 
 from keras_lab.binary_weight import weights_of
+from keras_lab.convert.counterparts import inner_nodes
 from keras_lab.convert.graph import (
     Call,
     check_built,
@@ -22,6 +23,7 @@ from keras_lab.convert.graph import (
     is_keras_class,
     leaf_calls,
     leaf_layers,
+    sublayers,
     with_inner_layers,
 )
 from keras_lab.convert.trial_calls import computes_the_same
@@ -149,16 +151,21 @@ class Rebuilder:
             )
 
     def _refer_to_functions(self, node, owner):
-        config = node.get("config")
+        config, parts = node.get("config"), sublayers(owner)
         if not isinstance(config, dict):
             return
         for name, value in config.items():
-            original = getattr(owner, _attribute(owner, name), None)
+            original = getattr(owner, name, None)
             is_function = isinstance(original, types.FunctionType)
             if is_function and _is_users(original) and isinstance(value, dict):
                 config[name] = self._reference(original)
-            for inner, part in _inner_nodes(value, original):
-                self._refer_to_functions(inner, part)
+            for inner in inner_nodes(value):
+                # A config may also have an input, or operations.
+                name_inside = inner["config"].get("name")
+                found = [part for part in parts if part.name == name_inside]
+                if found:
+                    parts.remove(found[0])
+                    self._refer_to_functions(inner, found[0])
 
     def _reference(self, function):
         key = f"keras_lab_function_{id(function)}"
@@ -270,26 +277,6 @@ def _is_users(thing):
     return thing.__module__.partition(".")[0] not in ("keras", "keras_lab")
 
 
-def _attribute(layer, name):
-    """The attribute that has what the config of a layer has as `name`."""
-    is_forward = isinstance(layer, keras.layers.Bidirectional)
-    return "forward_layer" if is_forward and name == "layer" else name
-
-
-def _inner_nodes(value, original):
-    """Pairs of an inner layer's config, and the layer."""
-    nodes = value if isinstance(value, list) else [value]
-    parts = original if isinstance(original, list) else [original]
-    nodes = [x for x in nodes if isinstance(x, dict) and "config" in x]
-    parts = [part for part in parts if isinstance(part, keras.Layer)]
-    if len(nodes) == len(parts):
-        return list(zip(nodes, parts))
-    # The config of a model may also have an input, or operations.
-    names = {part.name: part for part in parts}
-    inner = [(node, node["config"].get("name")) for node in nodes if parts]
-    return [(node, names[name]) for node, name in inner if name in names]
-
-
 def _new_inputs(model):
     """Inputs like those of a functional model, with the same names."""
     layers = {
@@ -340,7 +327,9 @@ def assign(layer, weights, values) -> None:
     if expected != received:
         raise ValueError(
             f"Layer '{layer.name}' does not match its config: rebuilt from it, "
-            f"the layer has the weights {expected}. Received: {received}"
+            f"the layer has the weights {expected}. If a layer inside it has "
+            "LoRA weights or is quantized, convert the model before that. "
+            f"Received: {received}"
         )
     for weight, (_, value) in zip(weights, values):
         weight.assign(value)
