@@ -5,7 +5,6 @@ import numbers
 import warnings
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_lab._backend import backend
@@ -17,13 +16,10 @@ from keras_lab.analysis.measurements import (
     parts_of,
     sign_bits,
 )
-from keras_lab.analysis.tensorboard import EventWriter
 from keras_lab.convert.graph import no_binary_weights
-from keras_lab.files import check_folder, check_target
+from keras_lab.files import check_target
 
 __all__ = ["BinaryMonitor"]
-
-HISTOGRAM_BINS = 60
 
 
 class BinaryMonitor(keras.callbacks.Callback):
@@ -61,14 +57,14 @@ class BinaryMonitor(keras.callbacks.Callback):
     Args:
         filename: The CSV file to write at the end of each epoch, with the rows
             of `history`. Epochs count from 0, as in Keras. Defaults to `None`.
-        log_dir: A folder for TensorBoard: scalars, and histograms of the latent
-            weights. Defaults to `None`.
         every: `"epoch"`, or a number n to measure also after each n-th step.
             If `steps_per_execution` skips that step, it is the next one that
             Keras shows. Defaults to `"epoch"`.
         log_quantities: A list of the quantities to add to Keras' logs, for
             example `["alpha", "flips"]`, or `"all"`. Their names there are like
-            `dense_1/alpha` and `lstm/recurrent_alpha_i`. Defaults to none.
+            `dense_1/alpha` and `lstm/recurrent_alpha_i`. The progress line and
+            the callbacks after this one have them, for example
+            `keras.callbacks.TensorBoard`. Defaults to none.
         near_zero: A weight is near zero if |w| is smaller than `near_zero`·α.
             Defaults to `0.1`.
 
@@ -82,7 +78,6 @@ class BinaryMonitor(keras.callbacks.Callback):
     def __init__(
         self,
         filename=None,
-        log_dir=None,
         every="epoch",
         log_quantities=(),
         near_zero=0.1,
@@ -101,9 +96,6 @@ class BinaryMonitor(keras.callbacks.Callback):
             self.filename = check_target("filename", filename, (".csv",))
             if self.filename.exists():
                 self.history = read_history(self.filename)
-        self.log_dir = None
-        if log_dir is not None:
-            self.log_dir = check_folder("log_dir", log_dir)
         self.every = every
         self.log_quantities = log_quantities
         self.near_zero = near_zero
@@ -112,7 +104,7 @@ class BinaryMonitor(keras.callbacks.Callback):
             self.on_train_batch_end = self._on_train_batch_end
 
     def on_train_begin(self, logs=None):
-        self._signs = self._writer = self._measured_at = None
+        self._signs = self._measured_at = None
         self._latest = {}
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -130,8 +122,6 @@ class BinaryMonitor(keras.callbacks.Callback):
         ]
         known = not self.history or self.history[-1]["step"] == step
         self._signs = self._signs_now() if known else {}
-        if self.log_dir is not None:
-            self._writer = EventWriter(self.log_dir)
 
     def _on_train_batch_end(self, batch, logs=None):
         backend.sync(self.model)
@@ -149,10 +139,6 @@ class BinaryMonitor(keras.callbacks.Callback):
         if logs is not None:
             logs.update(self._latest)
         self._write()
-
-    def on_train_end(self, logs=None):
-        if self._writer is not None:
-            self._writer.close()
 
     def plot(self, path):
         """Draws α, flips and clipped weights, with one line per weight.
@@ -194,10 +180,6 @@ class BinaryMonitor(keras.callbacks.Callback):
             row = {"epoch": self._epoch, "step": step, "weight": part.name}
             self.history.append({**row, **dict.fromkeys(QUANTITIES), **values})
             self._log(part, values)
-            if self._writer is not None:
-                self._write_events(part, values, w, step)
-        if self._writer is not None:
-            self._writer.flush()
 
     def _flips(self, name, bits, count):
         before = self._signs.get(name)
@@ -209,14 +191,6 @@ class BinaryMonitor(keras.callbacks.Callback):
             if name in values:
                 value = math.nan if values[name] is None else values[name]
                 self._latest[part.quantity(name)] = value
-
-    def _write_events(self, part, values, w, step):
-        for name, value in values.items():
-            if value is not None:
-                self._writer.scalar(part.quantity(name), value, step)
-        w = w[np.isfinite(w)]
-        counts, edges = np.histogram(w, HISTOGRAM_BINS)
-        self._writer.histogram(part.name, edges, counts, step)
 
     def _write(self):
         if self.filename is None or not self.history:
