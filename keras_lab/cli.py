@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import importlib.util
 import json
+import math
 import os
 import shutil
 import sys
@@ -82,7 +83,7 @@ def _add_demo(commands):
     )
     parser.add_argument(
         "--seed",
-        type=_integer_from(0),
+        type=_integer_from(0, 2**32 - 1),
         default=1,
         metavar="N",
         help="sets the initial weights and the order of the batches",
@@ -253,12 +254,15 @@ def _installed(command, extra, *modules):
     return not missing
 
 
-def _integer_from(lowest, highest=2**32 - 1):
+def _integer_from(lowest, highest=math.inf):
+    bounds = f"at least {lowest}"
+    if highest < math.inf:
+        bounds += f" and at most {highest}"
+
     def integer(text):
         if not (text.isdecimal() and lowest <= int(text) <= highest):
             raise argparse.ArgumentTypeError(
-                f"must be an integer, at least {lowest} and at most {highest}. "
-                f"Received: {text!r}"
+                f"must be an integer, {bounds}. Received: {text!r}"
             )
         return int(text)
 

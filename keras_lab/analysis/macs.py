@@ -17,14 +17,15 @@ from keras_lab.convert.graph import Call, trace
 
 __all__ = ["Product", "layer_calls", "products"]
 
-CONVOLUTIONS = (layers.Conv1D, layers.Conv2D, layers.Conv3D)
-DEPTHWISE = (layers.DepthwiseConv1D, layers.DepthwiseConv2D)
-SEPARABLE = (layers.SeparableConv1D, layers.SeparableConv2D)
+# These multiply at each position of the input, others of the output.
 TRANSPOSED = (
     layers.Conv1DTranspose,
     layers.Conv2DTranspose,
     layers.Conv3DTranspose,
 )
+CONVOLUTIONS = (layers.Conv1D, layers.Conv2D, layers.Conv3D, *TRANSPOSED)
+CONVOLUTIONS += (layers.DepthwiseConv1D, layers.DepthwiseConv2D)
+SEPARABLE = (layers.SeparableConv1D, layers.SeparableConv2D)
 RECURRENT_CELLS = (layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell)
 
 
@@ -66,14 +67,10 @@ def products(layer: keras.Layer, shape) -> list[Product] | None:
     signs = getattr(layer, "input_quantizer", None) is not None
     if isinstance(layer, layers.Dense):
         return [Product(layer.kernel, shape and shape[1:-1], signs)]
-    # Before the convolutions: Keras derives it from them.
-    if isinstance(layer, TRANSPOSED):
-        return [Product(layer.kernel, _spatial(layer, shape), signs)]
-    if isinstance(layer, CONVOLUTIONS + DEPTHWISE):
-        axes = _spatial(layer, _output_shape(layer, shape))
-        return [Product(layer.kernel, axes, signs)]
-    if isinstance(layer, SEPARABLE):
-        axes = _spatial(layer, _output_shape(layer, shape))
+    if isinstance(layer, CONVOLUTIONS + SEPARABLE):
+        axes = _positions(layer, shape)
+        if isinstance(layer, CONVOLUTIONS):
+            return [Product(layer.kernel, axes, signs)]
         return [
             Product(layer.depthwise_kernel, axes, signs),
             Product(layer.pointwise_kernel, axes),
@@ -125,15 +122,14 @@ def _joined(lists):
     return [part for parts in lists for part in parts]
 
 
-def _spatial(layer, shape):
+def _positions(layer, shape):
+    """The axes along which a convolution multiplies its kernel."""
     if shape is None:
         return None
+    if not isinstance(layer, TRANSPOSED):
+        shape = layer.compute_output_shape(tuple(shape))
     first = layer.data_format == "channels_first"
     return shape[2:] if first else shape[1:-1]
-
-
-def _output_shape(layer, shape):
-    return None if shape is None else layer.compute_output_shape(tuple(shape))
 
 
 def layer_calls(model: keras.Model, shapes=None) -> Iterator[Call]:

@@ -205,31 +205,26 @@ class _Freezer(Rebuilder):
 
     def _between_signs(self, node, before, after):
         """The config of a model: the layer between one or two signs."""
-        layer = self.deserialize(node)
         shape = node["build_config"]["input_shape"]
         channels_first = node["config"].get("data_format") == "channels_first"
         channels = 1 if channels_first else len(shape) - 1
         # Inputs of different sizes may share the layer.
-        inputs = keras.Input(
-            batch_shape=[
-                size if axis == channels else None
-                for axis, size in enumerate(shape)
-            ]
-        )
-        outputs = layer(_sign(inputs) if before else inputs)
-        model = keras.Model(
-            inputs, _sign(outputs) if after else outputs, name=layer.name
-        )
+        sizes = [
+            n if axis == channels else None for axis, n in enumerate(shape)
+        ]
+        x = keras.Input(batch_shape=sizes)
+        layer = self.deserialize(node)
+        y = layer(_sign(x) if before else x)
+        model = keras.Model(x, _sign(y) if after else y, name=layer.name)
         return {**node, **self.serialize(model)}
 
     def _after_one_hot(self, node, length):
         """The config of a model: indices to one-hot vectors, then the layer."""
-        build_config = node.pop("build_config")
+        shape = node.pop("build_config")["input_shape"]
         layer = self.deserialize(node)
-        shape = build_config["input_shape"]
-        inputs = keras.Input(batch_shape=shape, dtype="int32")
-        vectors = ops.one_hot(ops.squeeze(inputs, -1), length)
-        model = keras.Model(inputs, layer(vectors), name=layer.name)
+        x = keras.Input(batch_shape=shape, dtype="int32")
+        y = layer(ops.one_hot(ops.squeeze(x, -1), length))
+        model = keras.Model(x, y, name=layer.name)
         return {**node, **self.serialize(model)}
 
 

@@ -73,7 +73,7 @@ def test_a_place_without_write_access_is_refused(mode, of_folder, problem):
         command = [sys.executable, "-c", CHILD, folder, str(path)]
         found = subprocess.check_output(command, text=True)
         path.parent.chmod(0o755)
-    assert found.startswith(f"is {problem}")
+    assert problem in found
 
 
 @pytest.mark.parametrize("name", ["a" * (LONGEST + 1), "a\0b"])
