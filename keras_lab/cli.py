@@ -146,20 +146,16 @@ def _run_inspect(arguments):
     try:
         with _native_logs_hidden():
             if is_exported:
-                _inspect_tflite(arguments)
+                import tflite_export
+
+                report = tflite_export.inspect(arguments.file)
+                print(report.to_json() if arguments.json else report)
             else:
                 _inspect_keras(arguments)
     except (ImportError, OSError, ValueError) as error:
         print(f"keras-lab inspect: error: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def _inspect_tflite(arguments):
-    import tflite_export
-
-    report = tflite_export.inspect(arguments.file)
-    print(report.to_json() if arguments.json else report)
 
 
 def _inspect_keras(arguments):

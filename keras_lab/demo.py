@@ -277,14 +277,8 @@ def draw(losses, baseline, files) -> Figure:
     for scheme, values in losses.items():
         epochs = np.arange(1, len(values) + 1)
         left.plot(epochs, values, scheme.curve, label=scheme.name)
-    left.axhline(baseline, color="0.6", linewidth=1)
-    left.annotate(
-        "byte frequencies alone",
-        (1, baseline),
-        xytext=(0, -4),
-        textcoords="offset points",
-        va="top",
-        color="0.4",
+    left.axhline(
+        baseline, color="0.6", linewidth=1, label="byte frequencies alone"
     )
     left.set(xlabel="epoch", ylabel="held-out cross-entropy (nats per byte)")
     left.xaxis.get_major_locator().set_params(integer=True)

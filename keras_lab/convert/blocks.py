@@ -80,18 +80,16 @@ class BinaryBlock:
     def _replaced(self, path, value):
         if isinstance(value, keras.Layer):
             return self._counterpart(path, value)
-        if not _has_layers(value):
-            return value
         if isinstance(value, dict):
-            items = [
-                (k, self._replaced(f"{path}/{k}", x)) for k, x in value.items()
-            ]
-            return type(value)(items)
-        parts = [
-            self._replaced(f"{path}/{number}", part)
-            for number, part in enumerate(value)
-        ]
-        return type(value)(parts)
+            items = list(value.items())
+        elif isinstance(value, (list, tuple)):
+            items = list(enumerate(value))
+        else:
+            return value
+        parts = {k: self._replaced(f"{path}/{k}", x) for k, x in items}
+        if all(parts[k] is x for k, x in items):
+            return value
+        return type(value)(parts if isinstance(value, dict) else parts.values())
 
     def _counterpart(self, path, layer):
         pairs = self._replacements.pairs
@@ -114,10 +112,7 @@ class BinaryBlock:
         try:
             block = create(dict(node["config"]))
         except TypeError:
-            known = known_arguments(made, node["config"])
-            if len(known) == len(node["config"]):
-                raise
-            block = create(known)
+            block = create(known_arguments(made, node["config"]))
         if not _has_own_config(made._base):
             # Keras knows the arguments only of a class without `get_config`.
             kept = types.SimpleNamespace(config=node["config"])
@@ -260,14 +255,6 @@ def _replacement(layer, change):
         layer.__class__ = _block_class(type(layer), json.dumps(plan))
         return layer
     return Rebuilder().recreate(layer, lambda node: change_config(node, change))
-
-
-def _has_layers(value):
-    if isinstance(value, dict):
-        return any(map(_has_layers, value.values()))
-    if isinstance(value, (list, tuple)):
-        return any(map(_has_layers, value))
-    return isinstance(value, keras.Layer)
 
 
 def _has_own_config(cls):

@@ -29,15 +29,9 @@ __all__ = [
     "why_not",
 ]
 
-# Keras layers with layers inside, and the keys of these in the config.
-WRAPPERS = {
-    "Bidirectional": ("layer", "backward_layer"),
-    "TimeDistributed": ("layer",),
-    "RNN": ("cell",),
-    "StackedRNNCells": ("cells",),
-    "Sequential": ("layers",),
-    "Functional": ("layers",),
-}
+# Keras layers with layers inside.
+WRAPPERS = {"Bidirectional", "TimeDistributed", "RNN", "StackedRNNCells"}
+WRAPPERS |= {"Sequential", "Functional"}
 BINARY_CLASSES = (BinaryLayer, BinaryAttention, BinaryRecurrent, BinaryRNN)
 
 
@@ -77,17 +71,14 @@ def convert_config(node: dict, options: dict, limit: float) -> bool:
     config, name = node["config"], node["class_name"]
     if (node["module"] or "").partition(".")[0] != "keras":
         return False  # A custom class may have any name.
-    if name not in COUNTERPARTS:
-        changed = any(
-            [
-                convert_config(inner, options, limit)
-                for key in WRAPPERS.get(name, ())
-                for inner in inner_nodes(config[key])
-            ]
-        )
+    if name in WRAPPERS:
+        inner = [x for value in config.values() for x in inner_nodes(value)]
+        changed = any([convert_config(x, options, limit) for x in inner])
         if changed and name == "RNN":
             use_class(node, BinaryRNN)
         return changed
+    if name not in COUNTERPARTS:
+        return False
     cls = COUNTERPARTS[name]
     use_class(node, cls)
     config.update(options)

@@ -189,13 +189,16 @@ class Distiller(LABModel):
     def _check_outputs(self):
         """Raises ValueError if outputs are known not to be probabilities."""
         graph = trace(self)
-        losses = self._loss_of_each(self.output)
-        for loss, output, end in zip(losses, self.outputs, graph.outputs):
-            if not isinstance(loss, SoftTargets):
-                continue
-            loss.check_outputs(output)
-            if not loss.from_logits:
-                _check_activation(graph, end)
+        layers = {
+            id(y): call.layer
+            for call in graph.calls
+            for y in keras.tree.flatten(call.outputs)
+        }
+        for loss, output in zip(self._loss_of_each(self.output), graph.outputs):
+            if isinstance(loss, SoftTargets):
+                loss.check_outputs(output)
+                if not loss.from_logits and id(output) in layers:
+                    _check_activation(layers[id(output)])
 
     def _loss_of_each(self, outputs):
         """The loss of each output, in the order of `keras.tree.flatten`."""
@@ -285,19 +288,16 @@ def _get_losses(value):
     return keras.losses.get(value)
 
 
-def _check_activation(graph, output):
-    """Raises ValueError if an output is known not to be probabilities."""
-    for call in graph.calls:
-        if id(output) not in map(id, keras.tree.flatten(call.outputs)):
-            continue
-        activation = getattr(call.layer, "activation", None)
-        name = getattr(activation, "__name__", "")
-        known = getattr(keras.activations, name, None) is activation
-        if activation and known and name not in PROBABILITIES:
-            raise ValueError(
-                "SoftTargets compares probabilities. Use "
-                "`distillation_loss=SoftTargets(from_logits=True)` for a "
-                "classifier that ends in logits, 'mean_squared_error' for a "
-                f"regression. Received: layer '{call.layer.name}' with "
-                f"activation='{name}'"
-            )
+def _check_activation(layer):
+    """Raises ValueError if a layer is known not to return probabilities."""
+    activation = getattr(layer, "activation", None)
+    name = getattr(activation, "__name__", "")
+    known = getattr(keras.activations, name, None) is activation
+    if activation and known and name not in PROBABILITIES:
+        raise ValueError(
+            "SoftTargets compares probabilities. Use "
+            "`distillation_loss=SoftTargets(from_logits=True)` for a "
+            "classifier that ends in logits, 'mean_squared_error' for a "
+            f"regression. Received: layer '{layer.name}' with "
+            f"activation='{name}'"
+        )

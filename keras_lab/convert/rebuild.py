@@ -279,21 +279,17 @@ def _is_users(thing):
 
 def _new_inputs(model):
     """Inputs like those of a functional model, with the same names."""
-    layers = {
-        id(layer.output): layer
+    configs = {
+        id(layer.output): layer.get_config()
         for layer in model.layers
         if isinstance(layer, keras.layers.InputLayer)
     }
     return keras.tree.map_structure(
-        lambda tensor: keras.Input(**_input_options(layers[id(tensor)])),
+        lambda tensor: (
+            keras.layers.InputLayer.from_config(configs[id(tensor)]).output
+        ),
         model.input,
     )
-
-
-def _input_options(layer):
-    names = ("batch_shape", "dtype", "sparse", "ragged", "optional", "name")
-    options = {name: getattr(layer, name, None) for name in names}
-    return {name: value for name, value in options.items() if value}
 
 
 def _copy_state(layer, new):
