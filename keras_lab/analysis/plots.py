@@ -12,7 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_lab._backend import backend
-from keras_lab.analysis import history
+from keras_lab.analysis.history import read_trajectories
 from keras_lab.analysis.measurements import parts_of
 from keras_lab.convert.graph import check_is_model, no_binary_weights
 from keras_lab.files import FIGURE_SUFFIXES, check_target, replacing
@@ -125,20 +125,22 @@ def trajectories(source, path=None):
 
     Args:
         source: A `keras_lab.callbacks.BinaryMonitor`, its `history` or its CSV
-            file.
+            file; or the result of `fit`, its `history`, or a JSON file with it
+            under `history`. It then has lists under names such as
+            `dense_1/alpha`.
         path: Where to write: `.png`, `.pdf` or `.svg`. Defaults to `None`.
 
     Returns:
         The `matplotlib.figure.Figure`.
     """
     path = _check_path(path)
-    rows = getattr(source, "history", source)
-    if not isinstance(rows, list):
-        rows = history.read_history(rows)
-    if not rows:
-        raise ValueError("There is nothing to draw. Received: no rows")
-    lines, positions = history.trajectories(rows)
+    lines, positions = read_trajectories(source)
     shown = [q for q in PANELS if any(q == quantity for quantity, _ in lines)]
+    if not shown:
+        raise ValueError(
+            f"There is nothing to draw: none of {list(PANELS)} was measured. "
+            f"Received: {sorted({quantity for quantity, _ in lines})}"
+        )
     names = list(dict.fromkeys(name for _, name in lines))
     height = max(PANEL * len(shown) + 0.6, NAME * len(names) + 0.4)
     figure = _new_figure(9, height)

@@ -62,7 +62,7 @@ def run(minutes=30.0, seed=1, samples=SAMPLES):
                 validation_data=(x, y),
                 callbacks=[
                     *first,
-                    BinaryMonitor(folder / "log.csv"),
+                    BinaryMonitor(folder / "log.csv", folder / "logs"),
                     ExportBest(folder / "best.tflite", monitor="val_loss"),
                     keras.callbacks.BackupAndRestore(folder / "backup"),
                     keras.callbacks.ModelCheckpoint(folder / "last.keras"),

@@ -167,8 +167,7 @@ def test_wrong_arguments_and_files_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"=\['beta'\]"):
         BinaryMonitor(log_quantities=["beta"])
     path = tmp_path / "mine.csv"
-    for text in ("a,b\n1,2\n", ",".join(CSV_COLUMNS) + "\n1,2,3,4"):
-        path.write_text(text)
-        with pytest.raises(ValueError, match=r"not the CSV.*mine\.csv"):
-            BinaryMonitor(path)
-        assert path.read_text() == text
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"not the CSV.*mine\.csv"):
+        BinaryMonitor(path)
+    assert path.read_text() == "a,b\n1,2\n"
