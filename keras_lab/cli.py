@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import importlib.util
 import json
+import math
 import os
 import shutil
 import sys
@@ -18,15 +19,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_lab._version import __version__
-from keras_lab.files import target_problem
+from keras_lab.files import FIGURE_SUFFIXES, target_problem
 
 __all__ = ["main"]
 
-# Those of `keras_lab.plots`, which would import Keras.
-FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 EXPORTED_SUFFIXES = (".tflite", ".tflz")
-
-
 # What the exporter imports, whatever the backend of Keras is.
 EXPORT_MODULES = ("tensorflow", "ai_edge_litert", "flatbuffers")
 
@@ -149,20 +146,16 @@ def _run_inspect(arguments):
     try:
         with _native_logs_hidden():
             if is_exported:
-                _inspect_tflite(arguments)
+                import tflite_export
+
+                report = tflite_export.inspect(arguments.file)
+                print(report.to_json() if arguments.json else report)
             else:
                 _inspect_keras(arguments)
     except (ImportError, OSError, ValueError) as error:
         print(f"keras-lab inspect: error: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def _inspect_tflite(arguments):
-    import tflite_export
-
-    report = tflite_export.inspect(arguments.file)
-    print(report.to_json() if arguments.json else report)
 
 
 def _inspect_keras(arguments):
@@ -257,22 +250,17 @@ def _installed(command, extra, *modules):
     return not missing
 
 
-def _integer_from(lowest, highest=None):
+def _integer_from(lowest, highest=math.inf):
     bounds = f"at least {lowest}"
-    if highest is not None:
+    if highest < math.inf:
         bounds += f" and at most {highest}"
 
     def integer(text):
-        try:
-            value = int(text)
-        except ValueError:
-            value = None
-        too_high = highest is not None and value is not None and value > highest
-        if value is None or value < lowest or too_high:
+        if not (text.isdecimal() and lowest <= int(text) <= highest):
             raise argparse.ArgumentTypeError(
                 f"must be an integer, {bounds}. Received: {text!r}"
             )
-        return value
+        return int(text)
 
     return integer
 

@@ -20,6 +20,8 @@ __all__ = [
     "target_problem",
 ]
 
+FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
+
 
 @contextlib.contextmanager
 def replacing(path):

@@ -102,13 +102,7 @@ def test_few_modules_of_keras_lab_know_the_exporter():
     assert using <= EXPORTING
 
 
-@pytest.mark.parametrize(
-    "lazy", ["from a.b import name", "import a.b", "from a import b"]
-)
-def test_a_cycle_through_a_lazy_import_is_found(lazy):
-    sources = {
-        "a": "",
-        "a.b": "from a.c import f",
-        "a.c": f"def f():\n    {lazy}",
-    }
+def test_a_cycle_through_a_lazy_import_is_found():
+    lazy = "def f():\n    from a import b"
+    sources = {"a": "", "a.b": "from a.c import f", "a.c": lazy}
     assert set(find_cycle(sources)) == {"a.b", "a.c"}

@@ -22,16 +22,26 @@ EPOCHS, STEPS = "epochs trained", "steps trained"
 def read_history(path) -> list[dict]:
     """Reads the rows of a monitor's CSV file."""
     with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
         try:
-            header, *lines = list(csv.reader(file)) or [[]]
-            if tuple(header) != CSV_COLUMNS:
-                raise ValueError(f"its columns are {header[:20]}")
-            return [_row(line) for line in lines]
+            if tuple(reader.fieldnames or ()) != CSV_COLUMNS:
+                raise ValueError(f"its columns are {reader.fieldnames}")
+            return [_row(texts) for texts in reader]
         except (ValueError, csv.Error) as error:
             raise ValueError(
-                f"This is not the CSV file of a BinaryMonitor: {error}. "
+                f"This is not the CSV file of a BinaryMonitor: {error!s:.200}. "
                 f"Received: '{path}'"
             ) from error
+
+
+def _row(texts):
+    if None in (*texts, *texts.values()):
+        raise ValueError(f"a row does not have {len(CSV_COLUMNS)} columns")
+    numbers = {
+        name: float(texts[name]) if texts[name] else None for name in QUANTITIES
+    }
+    times = {name: int(texts[name]) for name in ("epoch", "step")}
+    return {**times, "weight": texts["weight"], **numbers}
 
 
 def write_history(path, rows) -> None:
@@ -43,38 +53,18 @@ def write_history(path, rows) -> None:
             writer.writerows(rows)
 
 
-def _row(line):
-    epoch, step, weight, *numbers = line
-    if len(numbers) != len(QUANTITIES):
-        raise ValueError(
-            f"a row has {len(line)} columns, not {len(CSV_COLUMNS)}"
-        )
-    values = [None if text == "" else float(text) for text in numbers]
-    return {
-        "epoch": int(epoch),
-        "step": int(step),
-        "weight": weight,
-        **dict(zip(QUANTITIES, values)),
-    }
-
-
 def read_trajectories(source) -> tuple[dict, str]:
     """Reads the measurements of a training as lines to draw.
 
-    Args:
-        source: The rows of a monitor, or the path of its CSV file; Keras' logs
-            by epoch, or the path of a JSON file with them under `history`; or
-            an object with an attribute `history` that is one of these.
-
-    Returns:
-        A dict from pairs (quantity, name of the weight) to pairs (positions,
-        values), and the label of the positions.
+    The source is as in `plots.trajectories`. Returns a dict from pairs
+    (quantity, name of the weight) to pairs (positions, values), and the label
+    of the positions.
     """
     content = getattr(source, "history", source)
     if isinstance(content, (str, os.PathLike)):
         content = _read(Path(content))
     if isinstance(content, Mapping):
-        lines, positions = _lines_of_logs(content, source), EPOCHS
+        lines, positions = _lines_of_logs(content), EPOCHS
     elif isinstance(content, (list, tuple)):
         lines, positions = _lines_of_rows(content)
     else:
@@ -84,7 +74,12 @@ def read_trajectories(source) -> tuple[dict, str]:
             f"Received: source={source!r}"
         )
     if not lines:
-        raise ValueError(_nothing_to_draw(content, source))
+        raise ValueError(
+            "There is nothing to draw: a monitor's history needs rows, and "
+            "Keras' logs need entries such as 'dense_1/alpha', which "
+            "`BinaryMonitor(log_quantities=...)` adds. "
+            f"Received: {source!r:.200}"
+        )
     return lines, positions
 
 
@@ -97,32 +92,12 @@ def _read(path):
             f"Received: source='{path}'"
         )
     try:
-        logs = json.loads(path.read_text(encoding="utf-8"))["history"]
+        return dict(json.loads(path.read_text(encoding="utf-8"))["history"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             "This is not a JSON file with Keras' logs under `history`: "
             f"{type(error).__name__} {error}. Received: '{path}'"
         ) from error
-    if not isinstance(logs, dict):
-        raise ValueError(
-            f"`history` in '{path}' must be a dict of lists, as Keras' logs "
-            f"are. Received: a {type(logs).__name__}"
-        )
-    return logs
-
-
-def _nothing_to_draw(content, source):
-    message = "There is nothing to draw: "
-    if isinstance(content, Mapping):
-        return message + (
-            "Keras' logs need entries such as 'dense_1/alpha', which "
-            "`BinaryMonitor(log_quantities=...)` adds. "
-            f"Received: the names {sorted(map(str, content))} in {source!r:.99}"
-        )
-    return message + (
-        "there are no rows. "
-        f"Received: {source if content is not source else 'no rows'}"
-    )
 
 
 def _lines_of_rows(rows):
@@ -140,7 +115,7 @@ def _lines_of_rows(rows):
     return lines, STEPS if by_step else EPOCHS
 
 
-def _lines_of_logs(logs, source):
+def _lines_of_logs(logs):
     lines = {}
     for key, values in logs.items():
         pair = parse_quantity(str(key))
@@ -153,8 +128,7 @@ def _lines_of_logs(logs, source):
             ]
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"'{key}' must be a list of numbers in {source!r:.99}. "
-                f"Received: {values!r:.99}"
+                f"'{key}' must be a list of numbers. Received: {values!r:.99}"
             ) from error
         if known:
             lines[pair] = tuple(map(list, zip(*known)))

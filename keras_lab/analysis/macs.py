@@ -8,34 +8,32 @@ nothing, and an embedding is only looked up.
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 import keras
 from keras import layers
 
-from keras_lab.convert.graph import trace
+from keras_lab.convert.graph import Call, trace
 
-__all__ = ["LayerCall", "Product", "layer_calls", "products"]
+__all__ = ["Product", "layer_calls", "products"]
 
-CONVOLUTIONS = (layers.Conv1D, layers.Conv2D, layers.Conv3D)
-DEPTHWISE = (layers.DepthwiseConv1D, layers.DepthwiseConv2D)
-SEPARABLE = (layers.SeparableConv1D, layers.SeparableConv2D)
+# These multiply at each position of the input, others of the output.
 TRANSPOSED = (
     layers.Conv1DTranspose,
     layers.Conv2DTranspose,
     layers.Conv3DTranspose,
 )
+CONVOLUTIONS = (layers.Conv1D, layers.Conv2D, layers.Conv3D, *TRANSPOSED)
+CONVOLUTIONS += (layers.DepthwiseConv1D, layers.DepthwiseConv2D)
+SEPARABLE = (layers.SeparableConv1D, layers.SeparableConv2D)
 RECURRENT_CELLS = (layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell)
 
 
 @dataclasses.dataclass(frozen=True)
 class Product:
-    """A kernel, and the axes along which its products are repeated.
+    """A kernel, and the sizes of the axes along which its products repeat.
 
-    Attributes:
-        kernel: The variable.
-        axes: The sizes of these axes; a size is `None` if it is open. `None` if
-            the axes are not known.
-        sign_inputs: Whether the inputs are binarized.
+    A size is `None` if it is open, and `axes` is `None` if it is not known.
     """
 
     kernel: keras.Variable
@@ -56,32 +54,23 @@ class Product:
 
 
 def products(layer: keras.Layer, shape) -> list[Product] | None:
-    """The products of one call of a layer.
+    """The products of one call of a layer on inputs of a shape.
 
-    Args:
-        layer: A layer.
-        shape: The shape of its inputs, with the batch; `None` if unknown.
-
-    Returns:
-        A list. `None` if they are not known: the layer is not built, or it is
-        of another kind and has a matrix among its weights.
+    `None` if they are not known: the layer is not built, or it is of another
+    kind and has a matrix among its weights.
     """
     if not layer.built:
         return None
     if isinstance(layer, keras.Model):
         inside = layer_calls(layer, shape and [shape])
-        return _joined([products(call.layer, call.shape) for call in inside])
+        return _joined([products(x.layer, x.input_shape) for x in inside])
     signs = getattr(layer, "input_quantizer", None) is not None
     if isinstance(layer, layers.Dense):
         return [Product(layer.kernel, shape and shape[1:-1], signs)]
-    # Before the convolutions: Keras derives it from them.
-    if isinstance(layer, TRANSPOSED):
-        return [Product(layer.kernel, _spatial(layer, shape), signs)]
-    if isinstance(layer, CONVOLUTIONS + DEPTHWISE):
-        axes = _spatial(layer, _output_shape(layer, shape))
-        return [Product(layer.kernel, axes, signs)]
-    if isinstance(layer, SEPARABLE):
-        axes = _spatial(layer, _output_shape(layer, shape))
+    if isinstance(layer, CONVOLUTIONS + SEPARABLE):
+        axes = _positions(layer, shape)
+        if isinstance(layer, CONVOLUTIONS):
+            return [Product(layer.kernel, axes, signs)]
         return [
             Product(layer.depthwise_kernel, axes, signs),
             Product(layer.pointwise_kernel, axes),
@@ -133,72 +122,37 @@ def _joined(lists):
     return [part for parts in lists for part in parts]
 
 
-def _spatial(layer, shape):
+def _positions(layer, shape):
+    """The axes along which a convolution multiplies its kernel."""
     if shape is None:
         return None
+    if not isinstance(layer, TRANSPOSED):
+        shape = layer.compute_output_shape(tuple(shape))
     first = layer.data_format == "channels_first"
     return shape[2:] if first else shape[1:-1]
 
 
-def _output_shape(layer, shape):
-    return None if shape is None else layer.compute_output_shape(tuple(shape))
-
-
-@dataclasses.dataclass(frozen=True)
-class LayerCall:
-    """A call of a layer. Its shapes include the batch.
-
-    Attributes:
-        layer: The layer.
-        shape: The shape of its first input; `None` if unknown.
-        output_shape: The shape of its outputs, in their structure; `None` if
-            unknown.
-    """
-
-    layer: keras.Layer
-    shape: tuple | None
-    output_shape: tuple | None
-
-
-def layer_calls(
-    model: keras.Model, shapes: list | None = None
-) -> list[LayerCall]:
+def layer_calls(model: keras.Model, shapes=None) -> Iterator[Call]:
     """Each call of a layer in a model; an inner model gives its calls instead.
 
     In a model that is neither Sequential nor functional, each layer counts as
-    called once, with the shape that it was built for.
-
-    Args:
-        model: The model.
-        shapes: The shapes of its inputs. Defaults to `None`: those that it was
-            made with. An inner model may leave axes open that have a size in
-            the model around it.
+    called once, with the shape that it was built for. An inner model may leave
+    axes open that have a size in the model around it, hence the shapes.
     """
-    found = []
-    if not getattr(model, "inputs", None):
-        for layer in model.layers:
-            shape = _built_shape(layer)
-            found += _with_inner_calls(layer, shape and [shape], None)
-        return found
-    for call in trace(model, shapes).calls:
-        if isinstance(call.layer, keras.Layer):
-            inputs = [tuple(tensor.shape) for tensor in call.inputs]
-            outputs = keras.tree.map_structure(
-                lambda x: tuple(x.shape), call.outputs
-            )
-            found += _with_inner_calls(call.layer, inputs, outputs)
-    return found
+    if getattr(model, "inputs", None):
+        calls = trace(model, shapes).calls
+    else:
+        calls = [Call(x, (_built_for(x), {}), None) for x in model.layers]
+    for call in calls:
+        if isinstance(call.layer, keras.Model):
+            yield from layer_calls(call.layer, [x.shape for x in call.inputs])
+        elif isinstance(call.layer, keras.Layer):
+            yield call
 
 
-def _with_inner_calls(layer, shapes, output_shape):
-    if isinstance(layer, keras.Model):
-        return layer_calls(layer, shapes)
-    return [LayerCall(layer, shapes[0] if shapes else None, output_shape)]
-
-
-def _built_shape(layer):
+def _built_for(layer):
     shape = (layer.get_build_config() or {}).get("input_shape")
     is_shape = isinstance(shape, (list, tuple)) and all(
         size is None or isinstance(size, int) for size in shape
     )
-    return tuple(shape) if is_shape else None
+    return (keras.KerasTensor(shape),) if is_shape else ()

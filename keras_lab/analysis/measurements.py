@@ -41,13 +41,7 @@ GATES = {4: "ifco", 3: "zrh"}
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A binary weight, or one gate of a recurrent one.
-
-    Attributes:
-        weight: The `BinaryWeight`.
-        path: Its path, as in `keras_lab.binary_weights`.
-        gate: The number of the gate; `None` for a weight without gates.
-    """
+    """A binary weight, or one gate of a recurrent one."""
 
     weight: BinaryWeight
     path: str
@@ -114,16 +108,11 @@ def parse_quantity(entry: str) -> tuple[str, str] | None:
 
 
 def measure(parts, near_zero: float):
-    """Yields the statistics of each part.
+    """Yields for each part its statistics, latent weights and sign bits.
 
-    Args:
-        parts: A list of `Part`s.
-        near_zero: A weight is near zero if |w| < near_zero·α.
-
-    Yields:
-        For each part, a tuple of a dict of its `QUANTITIES` except the flips,
-        its latent weights, and its packed sign bits. A quantity that has no
-        value at present is `None`.
+    The statistics are a dict of its `QUANTITIES` except the flips. A quantity
+    that has no value at present is `None`. A weight is near zero if
+    |w| < near_zero·α.
     """
     weight = None
     for part in parts:
@@ -133,12 +122,8 @@ def measure(parts, near_zero: float):
             direction = _curvature_direction(weight)
         w = part.select(latent)
         d = None if direction is None else part.select(direction)
-        statistics = {
-            **_shares(w, part.select_alpha(alpha), weight, near_zero),
-            **_spread(d, weight.optimizer),
-            "error": _relative_error(w, part.select_alpha(alpha), d),
-        }
-        yield statistics, w, sign_bits(w)
+        alphas = part.select_alpha(alpha)
+        yield _statistics(weight, w, alphas, d, near_zero), w, sign_bits(w)
 
 
 def sign_bits(w) -> np.ndarray:
@@ -163,37 +148,23 @@ def _curvature_direction(weight):
     return _array(weight.optimizer.curvature(weight.latent, learning_rate=1.0))
 
 
-def _shares(w, alpha, weight, near_zero):
-    magnitude = np.abs(w)
-    shares = {"near_zero": _share(magnitude < near_zero * alpha)}
+def _statistics(weight, w, alpha, d, near_zero):
+    size = np.abs(w)
+    values = {
+        "alpha": float(np.mean(alpha)),
+        "near_zero": float(np.mean(size < near_zero * alpha)),
+    }
     if isinstance(weight.constraint, WeightClip):
         limit = np.asarray(weight.constraint.limit, w.dtype)
-        shares["clipped"] = _share(magnitude >= limit)
-    return {"alpha": float(np.mean(alpha)), **shares}
-
-
-def _share(mask):
-    return int(np.count_nonzero(mask)) / mask.size
-
-
-def _spread(d, optimizer):
-    if d is None:
-        return {}
-    rate = _rate(optimizer)
-    return {
-        f"d_{name}": float(getattr(np, name)(d)) / rate if rate > 0 else None
-        for name in ("min", "median", "max")
-    }
-
-
-def _rate(optimizer):
-    return float(keras.ops.convert_to_numpy(optimizer.learning_rate))
-
-
-def _relative_error(w, alpha, d):
-    """‖w − ŵ‖_D / ‖w‖_D, where ‖x‖²_D = Σ d x². A factor of d cancels."""
+        values["clipped"] = float(np.mean(size >= limit))
+    if d is not None:
+        rate = keras.ops.convert_to_numpy(weight.optimizer.learning_rate)
+        for name in ("min", "median", "max"):
+            value = float(getattr(np, name)(d))
+            values[f"d_{name}"] = value / float(rate) if rate > 0 else None
+    # ‖w − ŵ‖_D / ‖w‖_D, where ‖x‖²_D = Σ d x². A factor of d cancels.
     d = 1 if d is None else d
-    # |w − α·sign(w)| = ||w| − α|
-    above = np.sum(d * np.square(np.abs(w) - alpha))
+    above = np.sum(d * np.square(size - alpha))  # |w − α·sign(w)| = ||w| − α|
     below = np.sum(d * np.square(w))
-    return None if below == 0 else float(np.sqrt(above / below))
+    values["error"] = None if below == 0 else float(np.sqrt(above / below))
+    return values

@@ -4,26 +4,39 @@ Each function returns a matplotlib figure, and writes it if it is given a path.
 Install matplotlib with `pip install "keras_lab[plots]"`.
 """
 
+import math
+import textwrap
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_lab._backend import backend
-from keras_lab.analysis import figures as drawing
 from keras_lab.analysis.history import read_trajectories
 from keras_lab.analysis.measurements import parts_of
 from keras_lab.convert.graph import check_is_model, no_binary_weights
+from keras_lab.files import FIGURE_SUFFIXES, check_target, replacing
 
 __all__ = ["gradients", "latent_weights", "trajectories"]
 
+BINS = 80
+PANELS_PER_ROW = 4
+# How many characters of a title fit above a panel.
+TITLE_WIDTH = 34
+# 4 dashes and 13 markers give 52 lines that differ without color.
+DASHES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "x", "v", "P", "*", "<", "+", "h", ">", "p")
+MARKERS_PER_LINE = 12
 PANELS = {
     "alpha": "scale α",
     "flips": "flipped\nsigns (%)",
     "clipped": "weights at\nthe clip (%)",
 }
-# Heights in inches: of a panel, of a panel with nothing but zeros, and of a
-# name in the legend.
-PANEL, EMPTY_PANEL, NAME = 2.4, 0.6, 0.18
+# Heights in inches: of a panel, and of a name in the legend.
+PANEL, NAME = 2.4, 0.18
+# If the largest value is this many times the smallest, the axis is logarithmic.
+# The keys tell whether it would start at zero otherwise.
+WIDE = {True: 100, False: 4}
 
 
 def latent_weights(model: keras.Model, path=None):
@@ -39,23 +52,20 @@ def latent_weights(model: keras.Model, path=None):
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    path = drawing.check_path(path)
+    path = _check_path(path)
     parts = _parts(model)
-    figure, panels = drawing.grid(len(parts))
-    names = drawing.short_names([part.name for part in parts])
-    for axes, name, part in zip(panels, names, parts):
+    figure, panels = _panels(parts, "latent weight w (dashed: ±α)")
+    for (axes, name), part in zip(panels, parts):
         latent = ops.convert_to_numpy(part.weight.latent)
         alpha = ops.convert_to_numpy(part.weight.alpha)
         w = part.select(latent).astype("float32").ravel()
         alpha = part.select_alpha(alpha).astype("float32").ravel()
-        drawing.histogram(axes, w)
-        drawing.plus_minus(axes, alpha)
+        _histogram(axes, w)
+        _plus_minus(axes, alpha)
         low, high = f"{alpha.min():.3g}", f"{alpha.max():.3g}"
         values = low if low == high else f"{low} … {high}"
-        drawing.title(axes, name, f"α = {values}{_not_finite(w)}")
-    figure.supxlabel("latent weight w (dashed: ±α)", fontsize=10)
-    figure.supylabel("weights (%)", fontsize=10)
-    return drawing.finish(figure, path)
+        _title(axes, name, f"α = {values}{_not_finite(w)}")
+    return _finish(figure, path)
 
 
 def gradients(model: keras.Model, x, y, path=None):
@@ -78,7 +88,7 @@ def gradients(model: keras.Model, x, y, path=None):
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    path = drawing.check_path(path)
+    path = _check_path(path)
     parts = _parts(model)
     _check_batch(x, y)
     of_weight = _gradients(model, [part.weight for part in parts], x, y)
@@ -87,9 +97,11 @@ def gradients(model: keras.Model, x, y, path=None):
         for part in parts
     ]
     edges = _common_edges(sizes)
-    figure, panels = drawing.grid(len(parts))
-    names = drawing.short_names([part.name for part in parts])
-    for axes, name, g in zip(panels, names, sizes):
+    figure, panels = _panels(
+        parts,
+        "size of a gradient, |g| (dashed: median of those that are not zero)",
+    )
+    for (axes, name), g in zip(panels, sizes):
         positive = g[np.isfinite(g) & (g > 0)]
         axes.set_xscale("log")
         axes.set_xlim(edges[0], edges[-1])
@@ -100,13 +112,8 @@ def gradients(model: keras.Model, x, y, path=None):
             median = np.median(positive)
             axes.axvline(median, color="black", linestyle="--")
             text += f", median of the others {median:.2g}"
-        drawing.title(axes, name, text)
-    figure.supxlabel(
-        "size of a gradient, |g| (dashed: median of those that are not zero)",
-        fontsize=10,
-    )
-    figure.supylabel("weights (%)", fontsize=10)
-    return drawing.finish(figure, path)
+        _title(axes, name, text)
+    return _finish(figure, path)
 
 
 def trajectories(source, path=None):
@@ -126,7 +133,7 @@ def trajectories(source, path=None):
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    path = drawing.check_path(path)
+    path = _check_path(path)
     lines, positions = read_trajectories(source)
     shown = [q for q in PANELS if any(q == quantity for quantity, _ in lines)]
     if not shown:
@@ -135,17 +142,13 @@ def trajectories(source, path=None):
             f"Received: {sorted({quantity for quantity, _ in lines})}"
         )
     names = list(dict.fromkeys(name for _, name in lines))
-    heights = [_panel_height(lines, quantity) for quantity in shown]
-    figure = drawing.new_figure(
-        9, max(sum(heights) + 0.6, NAME * len(names) + 0.4)
-    )
-    panels = figure.subplots(
-        len(shown), 1, sharex=True, squeeze=False, height_ratios=heights
-    )[:, 0]
+    height = max(PANEL * len(shown) + 0.6, NAME * len(names) + 0.4)
+    figure = _new_figure(9, height)
+    panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, quantity in zip(panels, shown):
         _draw_lines(axes, lines, quantity, names)
     axes.set_xlabel(positions)
-    drawing.whole_numbers(axes.xaxis)
+    axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     # Beside the panels, so that it covers no line.
     figure.legend(
         *panels[0].get_legend_handles_labels(),
@@ -153,25 +156,17 @@ def trajectories(source, path=None):
         fontsize=8,
         handlelength=4,
     )
-    return drawing.finish(figure, path)
-
-
-def _panel_height(lines, quantity):
-    shown = [ys for (name, _), (_, ys) in lines.items() if name == quantity]
-    return PANEL if any(map(any, shown)) else EMPTY_PANEL
+    return _finish(figure, path)
 
 
 def _draw_lines(axes, lines, quantity, names):
     is_share = "%" in PANELS[quantity]
-    for number, label in enumerate(drawing.short_names(names)):
+    for number, label in enumerate(_short_names(names)):
         xs, ys = lines.get((quantity, names[number]), ([], []))
         if is_share:
             ys = [100 * y for y in ys]
-        drawing.line(axes, xs, ys, number, len(names), label=label)
-    drawing.set_scale(axes, from_zero=is_share)
-    if _panel_height(lines, quantity) == EMPTY_PANEL:
-        axes.set_ylim(-1, 1)
-        axes.set_yticks([0])
+        _line(axes, xs, ys, number, len(names), label=label)
+    _set_scale(axes, from_zero=is_share)
     axes.set_ylabel(PANELS[quantity], fontsize=9)
 
 
@@ -204,7 +199,7 @@ def _common_edges(sizes):
     low, high = 1e-3, 1.0  # If there is nothing to show.
     if together.size:
         low, high = together.min(), together.max()
-    bins = drawing.bins_for(max(g.size for g in sizes))
+    bins = _bins_for(max(g.size for g in sizes))
     return np.geomspace(low, max(high, 1.001 * low), bins + 1)
 
 
@@ -231,3 +226,128 @@ def _gradients(model, weights, x, y):
         else ops.convert_to_numpy(backend.dense(gradient)).astype("float32")
         for key, gradient in zip(latents, found)
     }
+
+
+def _check_path(path):
+    return path if path is None else check_target("path", path, FIGURE_SUFFIXES)
+
+
+def _new_figure(width, height):
+    """An empty figure. Width and height are in inches."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "Figures need matplotlib, which is not installed. "
+            'Run: pip install "keras_lab[plots]"'
+        ) from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _finish(figure, path):
+    """Writes the figure if there is a path, and returns it."""
+    if path is not None:
+        kind = path.suffix[1:].lower()
+        # Without a date, so that the same numbers give the same file.
+        metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
+        metadata = metadata.get(kind, {"Date": None})
+        with replacing(path) as partial:
+            figure.savefig(partial, format=kind, dpi=120, metadata=metadata)
+    return figure
+
+
+def _panels(parts, label):
+    """A figure, and for each part a panel and its name."""
+    count = len(parts)
+    columns = min(count, PANELS_PER_ROW)
+    rows = math.ceil(count / columns)
+    figure = _new_figure(max(2.9 * columns, 4.5), 2.2 * rows + 0.5)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in panels[count:]:
+        axes.set_axis_off()
+    for axes in panels:
+        axes.tick_params(labelsize=8)
+    figure.supxlabel(label, fontsize=10)
+    figure.supylabel("weights (%)", fontsize=10)
+    return figure, zip(panels, _short_names([part.name for part in parts]))
+
+
+def _bins_for(count):
+    """A good number of bars for `count` values. It is even."""
+    return min(BINS, 2 * max(5, round(math.sqrt(count) / 2)))
+
+
+def _histogram(axes, values):
+    """Draws shares in percent. An edge at zero keeps the signs apart."""
+    shares = np.full(values.size, 100 / max(values.size, 1))
+    finite = np.isfinite(values)
+    limit = np.abs(values[finite]).max(initial=0) or 1.0
+    edges = np.linspace(-limit, limit, _bins_for(values.size) + 1)
+    axes.hist(values[finite], edges, weights=shares[finite], color="0.75")
+
+
+def _plus_minus(axes, alpha):
+    """Draws ±α as dashed lines, and the range of several α as an area."""
+    mean, low, high = alpha.mean(), alpha.min(), alpha.max()
+    for sign in (-1, 1):
+        axes.axvline(sign * mean, color="black", linestyle="--", linewidth=1)
+        if low < high:
+            axes.axvspan(sign * low, sign * high, color="0.4", alpha=0.3)
+
+
+def _line(axes, xs, ys, number, count, label):
+    """Draws a line that differs from the others in dashes, marker and shade."""
+    from matplotlib import colormaps
+
+    # From dark to light, but never as light as the paper.
+    color = colormaps["viridis"](0.75 * number / max(count - 1, 1))
+    every = max(1, len(xs) // MARKERS_PER_LINE)
+    axes.plot(
+        xs,
+        ys,
+        color=color,
+        linestyle=DASHES[number % len(DASHES)],
+        marker=MARKERS[number % len(MARKERS)],
+        # At different places for each line, because lines may coincide.
+        markevery=(number % every, every),
+        markersize=4,
+        linewidth=1.2,
+        label=label,
+    )
+
+
+def _short_names(names):
+    """Names of weights, without the parts that all of them share."""
+    paths = [name.split("/") for name in names]
+    if all(len(path) > 1 and path[-1] == "kernel" for path in paths):
+        paths = [path[:-1] for path in paths]
+    while all(len(path) > 1 and path[0] == paths[0][0] for path in paths):
+        paths = [path[1:] for path in paths]
+    return ["/".join(path) for path in paths]
+
+
+def _title(axes, name, text):
+    """Writes the name of a panel, wrapped if it is long, and a text."""
+    words = name.replace("/", "/ ")
+    lines = textwrap.wrap(words, TITLE_WIDTH, break_on_hyphens=False)
+    lines = [line.replace("/ ", "/") for line in lines]
+    axes.set_title("\n".join([*lines, text]), fontsize=8)
+
+
+def _set_scale(axes, from_zero):
+    """Draws a grid, and makes the axis logarithmic for values far apart."""
+    values = np.concatenate([x.get_ydata() for x in axes.lines] or [[]])
+    values = values[np.isfinite(values)]
+    positive = values[values > 0]
+    if positive.size and positive.max() > WIDE[from_zero] * positive.min():
+        if np.all(values > 0):
+            axes.set_yscale("log")
+        else:
+            # Linear near zero, which a logarithmic axis cannot show.
+            axes.set_yscale("symlog", linthresh=positive.min())
+            axes.set_ylim(bottom=0)
+    elif from_zero:
+        axes.set_ylim(bottom=0)
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=8, which="both")

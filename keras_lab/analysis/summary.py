@@ -1,6 +1,5 @@
 """`summary`: the bits, bytes and operations of each layer."""
 
-import dataclasses
 import math
 import tempfile
 from collections import Counter, defaultdict
@@ -9,7 +8,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_lab.analysis.macs import LayerCall, layer_calls, products
+from keras_lab.analysis.macs import layer_calls, products
 from keras_lab.analysis.summary_table import render
 from keras_lab.binary_weight import weights_of
 from keras_lab.convert.graph import (
@@ -94,7 +93,7 @@ def _describe(model, exported):
         report, problems = _export(model)
         notes += problems
     stored = _stored_bytes(model, report) if report else None
-    rows = [_row(entry, stored) for entry in _entries(model, layers)]
+    rows = list(_rows(model, layers, stored))
     totals = _totals(rows, report)
     return {"layers": rows, "totals": totals, "notes": notes + _marks(rows)}
 
@@ -121,62 +120,44 @@ def _marks(rows):
     return notes
 
 
-@dataclasses.dataclass(frozen=True)
-class _Entry:
-    """A layer, its calls and its weights.
+def _rows(model, layers, stored):
+    """A row for each layer.
 
     A weight that several layers share belongs to the first of them.
     """
-
-    name: str
-    layer: keras.Layer
-    calls: list[LayerCall]
-    weights: list
-
-    @property
-    def binary(self):
-        return weights_of(self.weights)
-
-    @property
-    def other(self):
-        latents = {id(weight.latent) for weight in self.binary}
-        return [w for w in self.weights if id(w) not in latents]
-
-
-def _entries(model, layers):
-    seen, entries = set(), []
-    of_layer = defaultdict(list)
+    calls, seen = defaultdict(list), set()
     for call in layer_calls(model):
-        of_layer[id(call.layer)].append(call)
+        calls[id(call.layer)].append(call)
     for name, layer in layers.items():
         weights = [w for w in layer.weights if id(w) not in seen]
         seen.update(map(id, weights))
-        entries.append(_Entry(name, layer, of_layer[id(layer)], weights))
-    return entries
+        yield {"name": name, **_row(layer, calls[id(layer)], weights, stored)}
 
 
-def _row(entry, stored):
-    alphas = [weight.alpha.numpy().ravel() for weight in entry.binary]
+def _row(layer, calls, weights, stored):
+    binary = weights_of(weights)
+    latents = {id(weight.latent) for weight in binary}
+    other = [weight for weight in weights if id(weight) not in latents]
+    alphas = [weight.alpha.numpy().ravel() for weight in binary]
     return {
-        "name": entry.name,
-        "type": type(entry.layer).__name__,
-        "output_shape": _output_shape(entry),
-        "calls": len(entry.calls),
-        "binary_params": _size([w.latent for w in entry.binary]),
-        "float_params": _size(entry.other),
+        "type": type(layer).__name__,
+        "output_shape": _output_shape(layer, calls),
+        "calls": len(calls),
+        "binary_params": _size([weight.latent for weight in binary]),
+        "float_params": _size(other),
         "alpha": np.concatenate(alphas).tolist() if alphas else None,
-        "bytes": sum(w.numpy().nbytes for w in entry.weights),
-        **_exported(entry, stored),
-        **_macs(entry),
+        "bytes": sum(weight.numpy().nbytes for weight in weights),
+        **_exported(binary, other, stored),
+        **_macs(layer, calls),
     }
 
 
-def _exported(entry, stored):
+def _exported(binary, other, stored):
     if stored is None:
         return {"exported_bytes": None, "stored_as_float": False}
-    kernels = [stored[id(weight)] for weight in entry.binary]
+    kernels = [stored[id(weight)] for weight in binary]
     # The converter folds vectors into one another, but keeps matrices.
-    matrices = [w for w in entry.other if len(w.shape) > 1]
+    matrices = [weight for weight in other if len(weight.shape) > 1]
     return {
         "exported_bytes": sum(n for n, _ in kernels) + 4 * _size(matrices),
         "stored_as_float": any(in_float for _, in_float in kernels),
@@ -187,26 +168,26 @@ def _size(variables):
     return sum(math.prod(variable.shape) for variable in variables)
 
 
-def _output_shape(entry):
-    if not entry.calls:
+def _output_shape(layer, calls):
+    if not calls:
         # An input, or a layer that is never called.
-        return getattr(entry.layer, "batch_shape", None)
-    call = entry.calls[0]
-    if call.output_shape is not None or call.shape is None:
-        return call.output_shape
+        return getattr(layer, "batch_shape", None)
+    call = calls[0]
+    if call.outputs is not None:
+        return keras.tree.map_structure(lambda x: tuple(x.shape), call.outputs)
     try:
-        return tuple(entry.layer.compute_output_shape(call.shape))
-    except (NotImplementedError, TypeError, ValueError):
+        return tuple(layer.compute_output_shape(call.input_shape))
+    except (AttributeError, NotImplementedError, TypeError, ValueError):
         return None
 
 
-def _macs(entry):
-    lists = [products(entry.layer, call.shape) for call in entry.calls]
+def _macs(layer, calls):
+    lists = [products(layer, call.input_shape) for call in calls]
     parts = [part for parts in lists for part in parts or []]
     if None in lists or any(part.macs is None for part in parts):
         return {**dict.fromkeys(MACS), "open": False}
     # Not only its own weights: a shared one is multiplied here all the same.
-    latents = {id(w.latent) for w in weights_of(entry.layer.weights)}
+    latents = {id(w.latent) for w in weights_of(layer.weights)}
     binary = [part for part in parts if id(part.kernel) in latents]
     binary_macs = sum(part.macs for part in binary)
     return {

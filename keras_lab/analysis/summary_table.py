@@ -40,7 +40,13 @@ def render(title: str, content: dict) -> str:
     lines = [f'Model: "{title}"']
     if rows:
         lines.append(_table(rows, totals))
-        lines += _total_lines(totals)
+        if totals["exported_bytes"] is not None:
+            lines.append(_compression(totals["compression"]))
+        if totals["xnor_macs"]:
+            lines.append(
+                f"{totals['xnor_macs']:,} of the 1-bit MACs are XNORs: their "
+                "inputs are signs."
+            )
     return "\n".join(lines + content["notes"])
 
 
@@ -53,7 +59,15 @@ def _table(rows, totals):
     lines.append(("total", "", *_cells({**totals, "alpha": None})))
     table = Table()
     for number, column in enumerate(zip(HEADER, *lines)):
-        _add_column(table, column, is_text=number < TEXT_COLUMNS)
+        # Names and shapes may wrap, numbers may not.
+        is_text = number < TEXT_COLUMNS
+        width = max(len(x) for cell in column for x in cell.split("\n"))
+        table.add_column(
+            column[0],
+            min_width=min(width, NARROW) if is_text else width,
+            justify="left" if is_text else "right",
+            overflow="fold",
+        )
     for line in lines[:-1]:
         table.add_row(*map(Text, line))
     table.add_section()
@@ -66,17 +80,6 @@ def _line(row):
     if row["calls"] > 1:
         name += f" × {row['calls']}"
     return name, str(row["output_shape"] or UNKNOWN), *_cells(row)
-
-
-def _add_column(table, cells, is_text):
-    """Names and shapes may wrap, numbers may not."""
-    title = cells[0]
-    width = max(len(part) for cell in cells for part in cell.split("\n"))
-    if is_text:
-        width = min(width, NARROW)
-        table.add_column(title, min_width=width, overflow="fold")
-    else:
-        table.add_column(title, min_width=width, justify="right")
 
 
 def _printed(table):
@@ -116,18 +119,6 @@ def _alpha(alpha):
         return ""
     low, high = min(alpha), max(alpha)
     return f"{low:.4f}" if low == high else f"{low:.4f}–{high:.4f}"
-
-
-def _total_lines(totals):
-    lines = []
-    if totals["exported_bytes"] is not None:
-        lines.append(_compression(totals["compression"]))
-    if totals["xnor_macs"]:
-        lines.append(
-            f"{totals['xnor_macs']:,} of the 1-bit MACs are XNORs: their "
-            "inputs are signs."
-        )
-    return lines
 
 
 def _compression(factor):

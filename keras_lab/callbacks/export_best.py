@@ -1,14 +1,15 @@
 """`ExportBest`: the `.tflite` file of the best epoch."""
 
 import contextlib
+import inspect
 import math
 import warnings
-from collections.abc import Iterator
 
 import keras
 
 from keras_lab.analysis.summary import EXPORT_ERRORS, trial_export
 from keras_lab.convert.batch_norm import (
+    check_can_be_repeated,
     check_is_finite,
     recalibrate_batch_norm,
 )
@@ -18,27 +19,17 @@ from keras_lab.files import check_target
 __all__ = ["ExportBest"]
 
 SUFFIXES = (".tflite", ".tflz")
-EXPORT_OPTIONS = (
-    "batch_size",
-    "validation_data",
-    "tolerance",
-    "other_weights",
-    "runtime",
-)
 
 
 class ExportBest(keras.callbacks.Callback):
     """Writes the `.tflite` file of the best epoch so far.
 
     It works like `keras.callbacks.ModelCheckpoint` with `save_best_only=True`,
-    but it writes the file of `tflite_export.export_tflite`: one bit per weight.
-    The file is compared with the model in the stock interpreter before it
-    replaces the previous one, so there is a complete file at any time.
+    but it writes the file of `tflite_export.export_tflite`. If the export of an
+    epoch fails, there is a warning, and the previous file stays.
 
-    When the training begins, the model is exported once to a temporary file, so
-    that an error appears then and not hours later. (A model that is built by
-    its first step is not exported at this point.) If the export of an epoch
-    fails, there is a warning, and the previous file stays.
+    When the training begins, a model that is built is exported once to a
+    temporary file, so that an error appears then and not hours later.
 
     Args:
         filename: Where to write, ending in `.tflite` or `.tflz`, as in
@@ -83,30 +74,16 @@ class ExportBest(keras.callbacks.Callback):
         **options,
     ):
         super().__init__()
-        if not isinstance(monitor, str):
-            raise TypeError(
-                "`monitor` must be a name in the logs, such as 'val_loss'. "
-                f"Received: monitor={monitor!r}"
-            )
         if mode not in ("auto", "min", "max"):
             raise ValueError(
                 "`mode` must be 'auto', 'min' or 'max'. "
                 f"Received: mode={mode!r}"
             )
-        unknown = sorted(set(options) - set(EXPORT_OPTIONS))
-        if unknown:
-            raise TypeError(
-                f"`ExportBest` passes {', '.join(EXPORT_OPTIONS)} to "
-                f"`export_tflite`. Received: {unknown}"
-            )
-        from tflite_export import Format
+        from tflite_export import Format, export_tflite
 
-        if isinstance(recalibrate, Iterator):
-            raise TypeError(
-                "`recalibrate` is read in each epoch, which a generator cannot "
-                "be. Use an array or a dataset. "
-                f"Received: recalibrate={recalibrate!r}"
-            )
+        # Raises TypeError if there is no such option.
+        inspect.signature(export_tflite).bind_partial(**options)
+        check_can_be_repeated("recalibrate", recalibrate)
         check_is_finite(recalibrate)
         self.filename = check_target("filename", filename, SUFFIXES)
         self.format = str(Format.of(format, self.filename.suffix))
@@ -118,7 +95,6 @@ class ExportBest(keras.callbacks.Callback):
         self.best = initial_value_threshold
         self.best_epoch = None
         self.report = None
-        self._warned = set()
         self._training = self._recalibrated = False
 
     def on_train_begin(self, logs=None):
@@ -152,10 +128,10 @@ class ExportBest(keras.callbacks.Callback):
         if self.mode == "auto":
             self.mode = _mode_of(self.monitor, self.model)
         if self.monitor not in logs:
-            # Only once: with `validation_freq` some epochs have no such value.
-            self._warn_once(
+            warnings.warn(
                 f"`ExportBest` finds no '{self.monitor}' in the logs. "
-                f"Received: {sorted(logs)}"
+                f"Received: {sorted(logs)}",
+                stacklevel=2,
             )
         elif self._is_better(float(logs[self.monitor])):
             self._export(epoch, float(logs[self.monitor]))
@@ -187,11 +163,6 @@ class ExportBest(keras.callbacks.Callback):
                 f"so far. Wrote {self.filename} with "
                 f"{self.report.file_bytes:,} bytes"
             )
-
-    def _warn_once(self, message):
-        if message not in self._warned:
-            self._warned.add(message)
-            warnings.warn(message, stacklevel=2)
 
 
 def _mode_of(monitor, model):

@@ -5,7 +5,6 @@ import numbers
 import warnings
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_lab._backend import backend
@@ -17,13 +16,10 @@ from keras_lab.analysis.measurements import (
     parts_of,
     sign_bits,
 )
-from keras_lab.analysis.tensorboard import EventWriter
 from keras_lab.convert.graph import no_binary_weights
-from keras_lab.files import check_folder, check_target
+from keras_lab.files import check_target
 
 __all__ = ["BinaryMonitor"]
-
-HISTOGRAM_BINS = 60
 
 
 class BinaryMonitor(keras.callbacks.Callback):
@@ -40,15 +36,11 @@ class BinaryMonitor(keras.callbacks.Callback):
     | `d_min`, `d_median`, `d_max` | the curvature d of `LABAdam` |
     | `error` | ‖w−ŵ‖_D / ‖w‖_D, what binarization loses |
 
-    The attribute `history` has one dict per weight and measurement. With a
-    `filename` the same rows go to a CSV file. A weight is named as in
-    `keras_lab.binary_weights`, for example `encoder/dense_1/kernel`. A
-    recurrent weight has one row per gate: `lstm/kernel_i`, `_f`, `_c`, `_o` and
-    `lstm/recurrent_kernel_i`; a GRU has `_z`, `_r`, `_h`.
-
-    With `log_quantities` they also go into Keras' logs, so that the progress
-    line, the result of `fit` and the callbacks after this one have them. Their
-    names there are like `dense_1/alpha` and `lstm/recurrent_alpha_i`.
+    The attribute `history` has one dict per weight and measurement. A weight is
+    named as in `keras_lab.binary_weights`, for example
+    `encoder/dense_1/kernel`. A recurrent weight has one row per gate:
+    `lstm/kernel_i`, `_f`, `_c`, `_o` and `lstm/recurrent_kernel_i`; a GRU has
+    `_z`, `_r`, `_h`.
 
     A quantity that a weight does not have is left out: `clipped` without a
     `WeightClip`, and d with an optimizer other than `LABAdam`. The error then
@@ -57,24 +49,22 @@ class BinaryMonitor(keras.callbacks.Callback):
     learning rate is zero.
 
     Steps are those of `optimizer.iterations`: with gradient accumulation a step
-    is an update, not a batch. A second `fit` continues the first one.
-
-    To resume a training, create a new monitor with the same `filename`. It
-    keeps the rows up to the point where the training resumes, and measures at
-    the same steps as without the interruption. A training from the start starts
-    a new file. If the file cannot be written, there is one warning.
+    is an update, not a batch. A second `fit` continues the first one. To resume
+    a training, create a new monitor with the same `filename`. It keeps the rows
+    up to the point where the training resumes. A training from the start starts
+    a new file.
 
     Args:
-        filename: The CSV file to write, with one row per weight and
-            measurement. Epochs count from 0, as in Keras. The file is written
-            at the end of each epoch. Defaults to `None`: no file.
-        log_dir: A folder for TensorBoard: scalars, and histograms of the latent
-            weights. Defaults to `None`.
+        filename: The CSV file to write at the end of each epoch, with the rows
+            of `history`. Epochs count from 0, as in Keras. Defaults to `None`.
         every: `"epoch"`, or a number n to measure also after each n-th step.
             If `steps_per_execution` skips that step, it is the next one that
             Keras shows. Defaults to `"epoch"`.
         log_quantities: A list of the quantities to add to Keras' logs, for
-            example `["alpha", "flips"]`, or `"all"`. Defaults to none.
+            example `["alpha", "flips"]`, or `"all"`. Their names there are like
+            `dense_1/alpha` and `lstm/recurrent_alpha_i`. The progress line and
+            the callbacks after this one have them, for example
+            `keras.callbacks.TensorBoard`. Defaults to none.
         near_zero: A weight is near zero if |w| is smaller than `near_zero`·α.
             Defaults to `0.1`.
 
@@ -88,7 +78,6 @@ class BinaryMonitor(keras.callbacks.Callback):
     def __init__(
         self,
         filename=None,
-        log_dir=None,
         every="epoch",
         log_quantities=(),
         near_zero=0.1,
@@ -107,9 +96,6 @@ class BinaryMonitor(keras.callbacks.Callback):
             self.filename = check_target("filename", filename, (".csv",))
             if self.filename.exists():
                 self.history = read_history(self.filename)
-        self.log_dir = None
-        if log_dir is not None:
-            self.log_dir = check_folder("log_dir", log_dir)
         self.every = every
         self.log_quantities = log_quantities
         self.near_zero = near_zero
@@ -118,9 +104,8 @@ class BinaryMonitor(keras.callbacks.Callback):
             self.on_train_batch_end = self._on_train_batch_end
 
     def on_train_begin(self, logs=None):
-        self._signs = self._writer = self._measured_at = None
+        self._signs = self._measured_at = None
         self._latest = {}
-        self._warned = set()
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
@@ -137,8 +122,6 @@ class BinaryMonitor(keras.callbacks.Callback):
         ]
         known = not self.history or self.history[-1]["step"] == step
         self._signs = self._signs_now() if known else {}
-        if self.log_dir is not None:
-            self._writer = EventWriter(self.log_dir)
 
     def _on_train_batch_end(self, batch, logs=None):
         backend.sync(self.model)
@@ -156,10 +139,6 @@ class BinaryMonitor(keras.callbacks.Callback):
         if logs is not None:
             logs.update(self._latest)
         self._write()
-
-    def on_train_end(self, logs=None):
-        if self._writer is not None:
-            self._writer.close()
 
     def plot(self, path):
         """Draws α, flips and clipped weights, with one line per weight.
@@ -189,8 +168,9 @@ class BinaryMonitor(keras.callbacks.Callback):
         # Looked up each time: the first step may have built the model.
         parts = parts_of(self.model)
         if not parts:
-            self._warn_once(
-                f"Nothing to monitor. {no_binary_weights(self.model)}"
+            warnings.warn(
+                f"Nothing to monitor. {no_binary_weights(self.model)}",
+                stacklevel=2,
             )
         measured = measure(parts, self.near_zero)
         self._latest = {}
@@ -200,10 +180,6 @@ class BinaryMonitor(keras.callbacks.Callback):
             row = {"epoch": self._epoch, "step": step, "weight": part.name}
             self.history.append({**row, **dict.fromkeys(QUANTITIES), **values})
             self._log(part, values)
-            if self._writer is not None:
-                self._write_events(part, values, w, step)
-        if self._writer is not None:
-            self._writer.flush()
 
     def _flips(self, name, bits, count):
         before = self._signs.get(name)
@@ -216,14 +192,6 @@ class BinaryMonitor(keras.callbacks.Callback):
                 value = math.nan if values[name] is None else values[name]
                 self._latest[part.quantity(name)] = value
 
-    def _write_events(self, part, values, w, step):
-        for name, value in values.items():
-            if value is not None:
-                self._writer.scalar(part.quantity(name), value, step)
-        w = w[np.isfinite(w)]
-        counts, edges = np.histogram(w, HISTOGRAM_BINS)
-        self._writer.histogram(part.name, edges, counts, step)
-
     def _write(self):
         if self.filename is None or not self.history:
             return
@@ -231,15 +199,11 @@ class BinaryMonitor(keras.callbacks.Callback):
             write_history(self.filename, self.history)
         except OSError as error:
             # Do not stop the training because of this file.
-            self._warn_once(
+            warnings.warn(
                 f"Cannot write '{self.filename}': {error.strerror}. The "
-                "training goes on."
+                "training goes on.",
+                stacklevel=2,
             )
-
-    def _warn_once(self, message):
-        if message not in self._warned:
-            self._warned.add(message)
-            warnings.warn(message, stacklevel=2)
 
 
 def _check_every(every):

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import numbers
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import keras
 import numpy as np
@@ -17,7 +17,12 @@ from keras_lab.convert.graph import (
     walk,
 )
 
-__all__ = ["check_is_finite", "recalibrate_batch_norm"]
+__all__ = [
+    "check_can_be_repeated",
+    "check_is_finite",
+    "recalibrate_batch_norm",
+    "trained_batch_norms",
+]
 
 
 def recalibrate_batch_norm(
@@ -64,12 +69,7 @@ def recalibrate_batch_norm(
     else:
         _check_count("batches", batches)
     found = _batches(data, batch_size, model)
-    statistics = [
-        _Statistics(layer)
-        for layer in walk(model).values()
-        if isinstance(layer, keras.layers.BatchNormalization)
-        and layer.trainable
-    ]
+    statistics = [_Statistics(layer) for layer in trained_batch_norms(model)]
     if not statistics:
         warnings.warn(
             f"Model '{model.name}' has no trainable batch norm, so there is "
@@ -100,15 +100,12 @@ def recalibrate_batch_norm(
 
 
 class _Statistics:
-    """Measures what a batch norm layer receives.
-
-    It adds up n, n·mean and n·(variance + mean²) over the batches.
-    """
+    """Adds up n, n·mean and n·(variance + mean²) of what a layer receives."""
 
     def __init__(self, layer):
         self.layer = layer
         self.variables = (layer.moving_mean, layer.moving_variance)
-        self.count = self.sum = self.sum_of_squares = 0.0
+        self.sums = np.zeros((3, *layer.moving_mean.shape))
 
     @contextlib.contextmanager
     def measured(self):
@@ -122,8 +119,8 @@ class _Statistics:
         """
         layer, call = self.layer, self.layer.call
         options = {"momentum": 0.0, "renorm": False}
-        options = {k: v for k, v in options.items() if hasattr(layer, k)}
-        options_before = {name: getattr(layer, name) for name in options}
+        options = {k: v for k, v in options.items() if k in vars(layer)}
+        options_before = {name: vars(layer)[name] for name in options}
         before = [variable.numpy() for variable in self.variables]
 
         def call_and_measure(inputs, training=None, mask=None):
@@ -135,12 +132,12 @@ class _Statistics:
             return outputs
 
         layer.call = call_and_measure
-        _set(layer, options)
+        vars(layer).update(options)
         try:
             yield
         finally:
             del layer.call
-            _set(layer, options_before)
+            vars(layer).update(options_before)
             for variable, value in zip(self.variables, before):
                 variable.assign(value)
 
@@ -152,33 +149,46 @@ class _Statistics:
             count = np.prod(inputs.shape) / mean.size
         else:
             count = np.count_nonzero(mask)
-        if not count:
-            return
-        self.count += count
-        self.sum = self.sum + count * mean
-        self.sum_of_squares = self.sum_of_squares + count * (variance + mean**2)
+        if count:  # Otherwise the mean is not a number.
+            squares = variance + mean**2
+            self.sums += count * np.stack([np.ones_like(mean), mean, squares])
 
     def check(self):
         """Raises ValueError if the results are not finite."""
-        if not np.isfinite(self.sum + self.sum_of_squares).all():
+        if not np.isfinite(self.sums).all():
             raise ValueError(
                 f"The inputs of layer '{self.layer.name}' must be finite and "
                 "not too large. No statistics were changed. Received: inputs "
-                f"with the sum of squares {np.sum(self.sum_of_squares)}"
+                f"with the sum of squares {np.sum(self.sums[2])}"
             )
 
     def assign(self):
         """Sets the statistics if the layer was called."""
-        if self.count:
-            mean = self.sum / self.count
-            variance = self.sum_of_squares / self.count - mean**2
+        if self.sums.any():
+            mean, squares = self.sums[1:] / self.sums[0]
             self.layer.moving_mean.assign(mean)
-            self.layer.moving_variance.assign(np.maximum(variance, 0.0))
+            variance = np.maximum(squares - mean**2, 0.0)
+            self.layer.moving_variance.assign(variance)
 
 
-def _set(layer, options):
-    for name, value in options.items():
-        setattr(layer, name, value)
+def trained_batch_norms(model: keras.Model) -> list:
+    """The batch norm layers in a model that are trainable."""
+    return [
+        layer
+        for layer in walk(model).values()
+        if isinstance(layer, keras.layers.BatchNormalization)
+        and layer.trainable
+    ]
+
+
+def check_can_be_repeated(argument: str, data) -> None:
+    """Raises TypeError if data can be read only once."""
+    if isinstance(data, Iterator):
+        raise TypeError(
+            f"`{argument}` is read more than once, which a generator cannot "
+            "be. Use arrays, a `tf.data.Dataset` or a `keras.utils.PyDataset`. "
+            f"Received: {argument}={data!r}"
+        )
 
 
 def check_is_finite(data) -> None:
@@ -206,22 +216,17 @@ def _check_count(name, value):
 
 def _batches(data, batch_size, model):
     """Returns an iterable of the inputs of each batch."""
-    inputs = getattr(model, "inputs", None) or [None]
-    parts = data if isinstance(data, (list, tuple)) else [None]
-    are_arrays = len(parts) > 0 and all(hasattr(x, "shape") for x in parts)
-    if are_arrays and isinstance(data, tuple) and len(inputs) == 1:
+    count = len(getattr(model, "inputs", None) or [None])
+    are_arrays = isinstance(data, (tuple, list) if count > 1 else tuple) and (
+        len(data) > 0 and all(hasattr(x, "shape") for x in data)
+    )
+    if are_arrays and (count == 1 or len(data) != count):
         raise ValueError(
-            "`data` must be only the inputs: x, not (x, y). "
-            f"Received: a tuple of {len(data)} arrays for one input"
+            "`data` must be the inputs alone, not (x, y), and one array for "
+            f"each of the {count} inputs. Received: a {type(data).__name__} of "
+            f"{len(data)} arrays"
         )
-    if are_arrays and len(inputs) > 1:
-        if len(parts) != len(inputs):
-            raise ValueError(
-                f"`data` must have one array for each of the {len(inputs)} "
-                f"inputs. Received: {len(parts)} arrays"
-            )
-        return _slices(data, batch_size)
-    if hasattr(data, "shape") or isinstance(data, dict):
+    if are_arrays or hasattr(data, "shape") or isinstance(data, dict):
         return _slices(data, batch_size)
     if isinstance(data, str) or not isinstance(
         data, (Iterable, keras.utils.PyDataset)
@@ -238,16 +243,12 @@ def _batches(data, batch_size, model):
 
 
 def _slices(arrays, batch_size):
-    shapes = [tuple(np.shape(x)) for x in keras.tree.flatten(arrays)]
-    lengths = {shape[0] if shape else None for shape in shapes}
-    if len(lengths) != 1 or None in lengths:
+    shapes = [np.shape(x) for x in keras.tree.flatten(arrays)]
+    if len({shape[:1] for shape in shapes}) != 1 or () in shapes:
         raise ValueError(
             "`data` must be arrays with the same number of rows. "
             f"Received: arrays of shapes {shapes}"
         )
-    starts = range(0, lengths.pop(), batch_size)
-    rows = (slice(start, start + batch_size) for start in starts)
-    return (
-        keras.tree.map_structure(lambda x, part=part: x[part], arrays)
-        for part in rows
-    )
+    for start in range(0, shapes[0][0], batch_size):
+        rows = slice(start, start + batch_size)
+        yield keras.tree.map_structure(lambda x, rows=rows: x[rows], arrays)

@@ -4,21 +4,18 @@ The model is rebuilt from its layers. A layer of keras_lab replaces the Keras
 layer that it is named after, and the trained weights become its latent weights.
 """
 
-import re
 from collections.abc import Callable
 
 import keras
 
-from keras_lab.binary_weight import full_precision, weights_of
-from keras_lab.convert.blocks import is_complete, make_block_config
-from keras_lab.convert.choose_layers import Chooser, layers_of_graph
-from keras_lab.convert.conversion_report import ConversionReport
-from keras_lab.convert.counterparts import (
-    clip_limit,
-    convert_config,
-    is_altered,
-    options_of,
+from keras_lab.binary_weight import weights_of
+from keras_lab.convert.blocks import change_config
+from keras_lab.convert.choose_layers import (
+    ConversionReport,
+    calls_by_path,
+    choose_layers,
 )
+from keras_lab.convert.counterparts import options_of
 from keras_lab.convert.graph import is_functional, walk, with_inner_layers
 from keras_lab.convert.rebuild import (
     Rebuilder,
@@ -26,7 +23,6 @@ from keras_lab.convert.rebuild import (
     check_can_rebuild,
     without_alphas,
 )
-from keras_lab.convert.trial_calls import outputs, same
 
 __all__ = ["ConversionReport", "binarize_model"]
 
@@ -50,9 +46,8 @@ def binarize_model(
     and options stay the same. A layer without a counterpart is kept as it is,
     and so is one with LoRA weights or a tied embedding. A custom layer that
     cannot be rebuilt with other layers inside is kept whole. The report has the
-    reasons. A layer that is binary already is kept as it was trained, and so is
-    a custom layer with binary layers inside. So you can convert a model in
-    stages.
+    reasons. What is binary already stays as it was trained, so you can convert
+    a model in stages.
 
     A latent weight is clipped to [−1, 1] in training. If a layer has larger
     weights, the bound is its largest absolute weight instead, so that no
@@ -102,152 +97,60 @@ def binarize_model(
             f"uses. Received: a model of type {type(model).__name__}"
         )
     options = options_of(kernel_quantizer, input_quantizer)
-    chooser = Chooser(model, options, filters, skip_first, skip_last)
-    while True:
-        report = chooser.choose()
-        if not report.converted:
-            raise ValueError(
-                f"No layer of model '{model.name}' can be converted.\n{report}"
-            )
-        try:
-            binary = _Binarizer(options, chooser.plans).rebuild(model)
-        except _BlockError as error:
-            # The block stays float and whole.
-            chooser.keep(error.block, error.reason)
-            continue
-        return (binary, report) if return_report else binary
-
-
-class _BlockError(Exception):
-    """A custom layer cannot be rebuilt with binary layers inside."""
-
-    def __init__(self, block, error):
-        error = error.__cause__ or error
-        # Keras puts the words of an error between others, in bold.
-        text = re.split(r"\x1b\[1m|ncountered:", str(error))[-1]
-        text = " ".join(text.partition("\x1b")[0].split())
-        self.block = block
-        self.reason = (
-            "cannot be rebuilt with binary layers inside: "
-            f"{type(error).__name__}: {text:.200}"
+    calls = calls_by_path(model)
+    _check_not_shared(calls)
+    changes, report = choose_layers(
+        model, calls, options, filters, skip_first, skip_last
+    )
+    if not changes:
+        raise ValueError(
+            f"No layer of model '{model.name}' can be converted.\n{report}"
         )
+    binary = _Binarizer(changes).rebuild(model)
+    return (binary, report) if return_report else binary
 
 
 class _Binarizer(Rebuilder):
-    """Rebuilds a model with binary layers instead of the chosen ones."""
+    """Rebuilds a model with binary layers instead of the chosen ones.
 
-    def __init__(self, options, plans):
+    Args:
+        changes: For the `id` of each chosen layer, what replaces it.
+    """
+
+    def __init__(self, changes):
         super().__init__()
-        self.options, self.plans = options, plans
+        self.changes = changes
 
     def rebuild(self, model):
-        _check_not_shared(model)
         binary = super().rebuild(model)
         self._copy_trainable()
         return binary
 
     def new_config(self, layer):
         config = self.serialize(layer)
-        plan = self._plan_of(layer)
-        if plan:
-            return make_block_config(config, plan)
-        if plan is not None:
-            convert_config(config, self.options, clip_limit(layer))
-        return config
-
-    def _plan_of(self, layer):
-        return self.plans.get(id(layer))
-
-    def call(self, layer, *args, **kwargs):
-        try:
-            return super().call(layer, *args, **kwargs)
-        except Exception as error:
-            for old, new in self.pairs:
-                if new is layer and self._plan_of(old):
-                    raise _BlockError(old, error) from error
-            raise
-
-    def make_sequential(self, layers, name):
-        try:
-            return super().make_sequential(layers, name)
-        except Exception as error:
-            # Keras does not say which layer it was.
-            for old, new in self.pairs:
-                is_inside = any(new is layer for layer in layers)
-                if is_inside and self._plan_of(old):
-                    raise _BlockError(old, error) from error
-            raise
-
-    def new_layer(self, layer):
-        if not self._plan_of(layer):
-            return super().new_layer(layer)
-        try:
-            return super().new_layer(layer)
-        except Exception as error:
-            # The user's class may raise anything.
-            raise _BlockError(layer, error) from error
+        change = self.changes.get(id(layer))
+        return change_config(config, change) if change else config
 
     def lenient_config(self, config, known):
         # A block without binary layers, because it can also be loaded.
-        return make_block_config(config, {})
+        return change_config(config, {"plan": {}})
 
     def set_weights(self, layer, new):
-        plan = self._plan_of(layer)
-        if plan is None:
-            self._copy_weights(layer, new)
-            return
         values = [(weight.name, weight.numpy()) for weight in layer.weights]
-        try:
-            assign(new, without_alphas(new.weights), values)
-        except ValueError as error:
-            raise _BlockError(layer, error) if plan else error from error
-        if plan and not is_complete(new, plan):
-            raise _BlockError(layer, ValueError("it creates other layers"))
+        if id(layer) not in self.changes:
+            # The weights of a layer that was binary before include α.
+            assign(new, new.weights, values)
+            return
+        assign(new, without_alphas(new.weights), values)
         for weight in weights_of(new.weights):
             weight.refresh()
 
-    def check(self, layer, new, arguments):
-        plan = self._plan_of(layer)
-        if not plan:
-            # Of a converted wrapper, such as an RNN of cells, only the custom
-            # layers must be the same, and they were rebuilt with it.
-            if plan is None:
-                super().check(layer, new, arguments)
-            return
-        weights = weights_of(new.weights)
-        if self.options["input_quantizer"] is None:
-            with full_precision(weights):
-                found = outputs(new, arguments)
-            if not same(layer, outputs(layer, arguments), found):
-                reason = "rebuilt from its config, it computes something else"
-                raise _BlockError(layer, ValueError(reason))
-        # A layer inside that is called only sees the signs of its weights.
-        before = outputs(new, arguments)
-        latents = [(weight.latent, weight.latent.numpy()) for weight in weights]
-        for weight in weights:
-            weight.latent.assign(weight.value())
-        after = outputs(new, arguments)
-        for latent, value in latents:
-            latent.assign(value)
-        if not same(layer, before, after):
-            reason = "it reads the weights of a layer inside it directly"
-            raise _BlockError(layer, ValueError(reason))
-
-    def _copy_weights(self, layer, new):
-        # The weights of a binary layer include α.
-        values = [(weight.name, weight.numpy()) for weight in layer.weights]
-        try:
-            assign(new, new.weights, values)
-        except ValueError as error:
-            altered = [p for p in walk(layer).values() if is_altered(p)]
-            if not altered:
-                raise
-            raise ValueError(
-                f"Layer '{layer.name}' cannot be rebuilt, because a layer "
-                f"inside it {is_altered(altered[0])}, which its config does "
-                "not include. Binarize the model before that. "
-                f"Received: '{altered[0].path}'"
-            ) from error
+    def check(self, layer, new, call):
+        # A block has been tried. Of a converted wrapper, such as an RNN of
+        # cells, only the custom layers must be the same, and they were rebuilt
+        # with it.
+        if id(layer) not in self.changes:
+            super().check(layer, new, call)
 
     def _copy_trainable(self):
         # A model sets the flags of the layers inside it. It comes before them.
@@ -259,15 +162,14 @@ class _Binarizer(Rebuilder):
                 new_part.trainable = old_part.trainable
 
 
-def _check_not_shared(model):
+def _check_not_shared(calls):
     """Raises ValueError if two layers hold the same layer as an attribute.
 
     Rebuilt from their configs, they would no longer share its weights.
     """
-    leaves = layers_of_graph(model)
-    holders = {id(layer): path for path, layer in leaves.items()}
-    for path, layer in leaves.items():
-        for part in walk(layer).values():
+    holders = {id(call.layer): path for path, call in calls.items()}
+    for path, call in calls.items():
+        for part in walk(call.layer).values():
             other = holders.setdefault(id(part), path)
             if other != path and part.weights:
                 raise ValueError(

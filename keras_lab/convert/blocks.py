@@ -6,24 +6,33 @@ class: when such an attribute is set, the binary counterpart of the layer takes
 its place. The rest of the class, such as `call`, stays as it is.
 
 A plan says which attributes to replace. Its keys are their names, for a layer
-in a list or dict with the index or key: `"dense"`, `"layers/0"`. A value is
-`{"options": …, "limit": …}` as in `convert_config`, or `{"plan": …}` for a
-custom layer inside the custom layer.
+in a list or dict with the index or key: `"dense"`, `"layers/0"`. Its values are
+changes: `{"options": …, "limit": …}` as in `convert_config`, or `{"plan": …}`
+for a custom layer inside the custom layer.
 """
 
 import functools
 import json
+import re
 import sys
 import types
 
 import keras
 
 from keras_lab._backend import backend
+from keras_lab.binary_weight import full_precision, weights_of
 from keras_lab.convert.counterparts import convert_config, is_binary, use_class
 from keras_lab.convert.graph import is_keras_class, with_inner_layers
-from keras_lab.convert.rebuild import Rebuilder, known_arguments
+from keras_lab.convert.rebuild import (
+    Rebuilder,
+    assign,
+    known_arguments,
+    unchanged_seeds,
+    without_alphas,
+)
+from keras_lab.convert.trial_calls import computes_the_same, outputs, same
 
-__all__ = ["BinaryBlock", "is_complete", "make_block_config", "parts_of"]
+__all__ = ["BinaryBlock", "change_config", "parts_of", "problem_of"]
 
 PACKAGE = "keras_lab"
 
@@ -71,18 +80,16 @@ class BinaryBlock:
     def _replaced(self, path, value):
         if isinstance(value, keras.Layer):
             return self._counterpart(path, value)
-        if not _has_layers(value):
-            return value
         if isinstance(value, dict):
-            items = [
-                (k, self._replaced(f"{path}/{k}", x)) for k, x in value.items()
-            ]
-            return type(value)(items)
-        parts = [
-            self._replaced(f"{path}/{number}", part)
-            for number, part in enumerate(value)
-        ]
-        return type(value)(parts)
+            items = list(value.items())
+        elif isinstance(value, (list, tuple)):
+            items = list(enumerate(value))
+        else:
+            return value
+        parts = {k: self._replaced(f"{path}/{k}", x) for k, x in items}
+        if all(parts[k] is x for k, x in items):
+            return value
+        return type(value)(parts if isinstance(value, dict) else parts.values())
 
     def _counterpart(self, path, layer):
         pairs = self._replacements.pairs
@@ -93,7 +100,7 @@ class BinaryBlock:
             return layer
         if is_binary(layer):
             return layer  # From a config that holds the layer itself.
-        new = _replace(layer, self._plan[path])
+        new = _replacement(layer, self._plan[path])
         pairs.append((layer, new))
         return new
 
@@ -105,10 +112,7 @@ class BinaryBlock:
         try:
             block = create(dict(node["config"]))
         except TypeError:
-            known = known_arguments(made, node["config"])
-            if len(known) == len(node["config"]):
-                raise
-            block = create(known)
+            block = create(known_arguments(made, node["config"]))
         if not _has_own_config(made._base):
             # Keras knows the arguments only of a class without `get_config`.
             kept = types.SimpleNamespace(config=node["config"])
@@ -157,37 +161,77 @@ def _class_of(node):
     return cls
 
 
-def make_block_config(node: dict, plan: dict) -> dict:
-    """The serialized form of a block, from that of the custom layer."""
+def change_config(node: dict, change: dict) -> dict:
+    """The serialized form of what replaces a layer, from that of the layer."""
+    if "plan" not in change:
+        convert_config(node, change["options"], change["limit"])
+        return node
     block = {k: v for k, v in node.items() if k != "build_config"}
-    new = {**node, "config": {"block": block, "plan": plan}}
+    new = {**node, "config": {"block": block, "plan": change["plan"]}}
     use_class(new, BinaryBlock)
     return new
 
 
-def is_complete(block: keras.Layer, plan: dict) -> bool:
-    """Whether all layers of a plan have been replaced in a block."""
-    blocks = [x for x in with_inner_layers(block) if isinstance(x, BinaryBlock)]
-    done = sum(
-        not isinstance(new, BinaryBlock)
-        for part in blocks
-        for _, new in part._replacements.pairs
+def problem_of(plan: dict, call) -> str | None:
+    """Why a custom layer cannot become a block; `None` if it can."""
+    try:
+        with unchanged_seeds():
+            _try_block(plan, call)
+    except Exception as error:
+        # It is the user's class, which may raise anything. Keras puts the words
+        # of an error between others, in bold.
+        text = re.split(r"\x1b\[1m|ncountered:", str(error))[-1]
+        text = " ".join(text.partition("\x1b")[0].split())
+        return (
+            "cannot be rebuilt with binary layers inside: "
+            f"{type(error).__name__}: {text:.200}"
+        )
+    return None
+
+
+def _try_block(plan, call):
+    """Raises an error if a custom layer is not the same as a block."""
+    layer, (args, kwargs) = call.layer, call.arguments
+    block = Rebuilder().recreate(
+        layer, lambda node: change_config(node, {"plan": plan})
     )
-    return done == _count(plan)
+    block(*args, **kwargs)
+    values = [(weight.name, weight.numpy()) for weight in layer.weights]
+    assign(block, without_alphas(block.weights), values)
+    parts = [x for x in with_inner_layers(block) if isinstance(x, BinaryBlock)]
+    replaced = [new for part in parts for _, new in part._replacements.pairs]
+    if sum(not isinstance(x, BinaryBlock) for x in replaced) != _count(plan):
+        raise ValueError("it creates other layers")
+    weights = weights_of(block.weights)
+    for weight in weights:
+        weight.refresh()
+    with full_precision(weights):
+        if not computes_the_same(layer, block, call):
+            raise ValueError(
+                "rebuilt from its config, it computes something else"
+            )
+    # A layer inside that is called only sees the signs of its weights.
+    before = outputs(block, call)
+    for weight in weights:
+        weight.latent.assign(weight.value())
+    if not same(layer, before, outputs(block, call)):
+        raise ValueError("it reads the weights of a layer inside it directly")
 
 
 def _count(plan):
-    inner = [entry["plan"] for entry in plan.values() if "plan" in entry]
+    inner = [change["plan"] for change in plan.values() if "plan" in change]
     return len(plan) - len(inner) + sum(map(_count, inner))
 
 
 def parts_of(layer: keras.Layer) -> dict[str, keras.Layer]:
     """The layers that are attributes of a layer, by their keys in a plan."""
-    found = {}
+    found, seen = {}, set()
 
     def visit(path, value):
         if isinstance(value, keras.Layer):
-            found.setdefault(path, value)
+            if id(value) not in seen:
+                seen.add(id(value))
+                found[path] = value
         elif isinstance(value, dict):
             for key, part in value.items():
                 visit(f"{path}/{key}", part)
@@ -201,31 +245,16 @@ def parts_of(layer: keras.Layer) -> dict[str, keras.Layer]:
     return found
 
 
-def _replace(layer, entry):
-    """The layer that replaces a layer which a block has just created."""
-    plan = entry.get("plan")
+def _replacement(layer, change):
+    """What replaces a layer that a block has just created."""
+    plan = change.get("plan")
     names = {key.partition("/")[0] for key in plan or ()}
     if plan and not layer.built and names.isdisjoint(backend.attributes(layer)):
         # It creates its layers in `build`, so it need not be created again.
         # Its config may not even exist.
         layer.__class__ = _block_class(type(layer), json.dumps(plan))
         return layer
-
-    def change(node):
-        if plan:
-            return make_block_config(node, plan)
-        convert_config(node, entry["options"], entry["limit"])
-        return node
-
-    return Rebuilder().recreate(layer, change)
-
-
-def _has_layers(value):
-    if isinstance(value, dict):
-        return any(map(_has_layers, value.values()))
-    if isinstance(value, (list, tuple)):
-        return any(map(_has_layers, value))
-    return isinstance(value, keras.Layer)
+    return Rebuilder().recreate(layer, lambda node: change_config(node, change))
 
 
 def _has_own_config(cls):

@@ -1,11 +1,11 @@
 """Which layers of a model `binarize_model` converts, and why not the others."""
 
+import dataclasses
 import fnmatch
 
 import numpy as np
 
-from keras_lab.convert.blocks import BinaryBlock, parts_of
-from keras_lab.convert.conversion_report import ConversionReport, Row
+from keras_lab.convert.blocks import BinaryBlock, parts_of, problem_of
 from keras_lab.convert.counterparts import (
     can_convert,
     clip_limit,
@@ -17,57 +17,108 @@ from keras_lab.convert.graph import (
     first_and_last,
     is_functional,
     is_keras_class,
+    leaf_calls,
     leaf_layers,
     walk,
 )
 
-__all__ = ["Chooser", "layers_of_graph"]
+__all__ = ["ConversionReport", "calls_by_path", "choose_layers"]
 
 
-class Chooser:
-    """Decides which layers of a model are converted, and why others are not.
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What happened to a layer that has weights.
 
     Attributes:
-        plans: For each custom layer with layers to convert, by its id, the plan
-            of a `BinaryBlock`. For each other layer to convert, an empty one.
+        layer: Its path: its name after the names of the models around it.
+        kind: Its class.
+        weights: The number of its weights.
+        skipped: Why it was kept as it is; `None` if it was converted.
     """
 
-    def __init__(self, model, options, filters, skip_first, skip_last):
-        self.model, self.options = model, options
-        self.wanted = _filter_function(filters)
-        first, last = first_and_last(model, counts)
-        self.first = first if skip_first else set()
-        self.last = last if skip_last else set()
-        self.kept = {}
-        self.plans = {}
-        self.rows = []
+    layer: str
+    kind: str
+    weights: int
+    skipped: str | None = None
 
-    def keep(self, layer, reason):
-        """Keeps a layer as it is."""
-        self.kept[id(layer)] = reason
 
-    def choose(self):
-        """Sets `plans`; returns the report."""
-        self.plans, self.rows = {}, []
-        for path, layer in layers_of_graph(self.model).items():
-            reason = self.kept.get(id(layer)) or self._position(layer)
-            if reason is None and _has_parts(layer):
-                plan = self._plan(layer, path)
-                if plan:
-                    self.plans[id(layer)] = plan
-            elif self._add_row(path, layer, reason, [path]) is None:
-                self.plans[id(layer)] = {}
-        return ConversionReport(self.rows)
+class ConversionReport(tuple):
+    """A `Row` for each layer that has weights. Prints as a table."""
 
-    def _position(self, layer):
-        if not (can_convert(layer) or _has_parts(layer)):
-            return None
+    @property
+    def converted(self):
+        """The paths of the layers that were converted."""
+        return [row.layer for row in self if row.skipped is None]
+
+    def __str__(self):
+        cells = [("layer", "type", "weights", "")] + [
+            (
+                row.layer,
+                row.kind,
+                f"{row.weights:,}",
+                "converted" if row.skipped is None else f"kept: {row.skipped}",
+            )
+            for row in self
+        ]
+        widths = [max(map(len, column)) for column in zip(*cells)]
+        return "\n".join(
+            f"{a:{widths[0]}}  {b:{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip()
+            for a, b, c, d in cells
+        )
+
+
+def calls_by_path(model):
+    """A call of each layer in the graph of a model, by the path of the layer.
+
+    A subclass of a functional model may have other layers as attributes.
+    """
+    calls = {id(call.layer): call for call in leaf_calls(model)}
+    layers = leaf_layers(model, is_functional)
+    return {path: calls[id(x)] for path, x in layers.items() if id(x) in calls}
+
+
+def choose_layers(model, calls, options, filters, skip_first, skip_last):
+    """Decides which layers of a model are converted.
+
+    Returns:
+        A dict from the `id` of each layer to convert to its change, as in a
+        plan (see `blocks.py`), and the `ConversionReport`.
+    """
+    first, last = first_and_last(model, counts)
+    positions = dict.fromkeys(last, "last layer") if skip_last else {}
+    if skip_first:
+        positions |= dict.fromkeys(first, "first layer")
+    chooser = _Chooser(options, _filter_function(filters))
+    for path, call in calls.items():
+        chooser.choose(path, call, positions.get(id(call.layer)))
+    return chooser.changes, ConversionReport(chooser.rows)
+
+
+class _Chooser:
+    def __init__(self, options, wanted):
+        self.options, self.wanted = options, wanted
+        self.changes, self.rows = {}, []
+
+    def choose(self, path, call, reason):
+        """Adds the change of a layer in the graph, and the rows about it."""
+        layer = call.layer
         if _has_parts(layer) and is_altered(layer):
             # Its config does not say so.
-            return f"a layer inside it {is_altered(layer)}"
-        if id(layer) in self.first:
-            return "first layer"
-        return "last layer" if id(layer) in self.last else None
+            reason = f"a layer inside it {is_altered(layer)}"
+        elif _has_parts(layer) and reason is None:
+            rows, plan = list(self.rows), self._plan(layer, path)
+            reason = problem_of(plan, call) if plan else None
+            if reason is None:
+                if plan:
+                    self.changes[id(layer)] = {"plan": plan}
+                return
+            # The block stays float and whole, so it has a single row.
+            self.rows = rows
+        if self._add_row(path, layer, reason, [path]) is None:
+            self.changes[id(layer)] = self._change(layer)
+
+    def _change(self, layer):
+        return {"options": self.options, "limit": clip_limit(layer)}
 
     def _add_row(self, path, layer, reason, paths):
         """Adds a row; returns why the layer is kept."""
@@ -78,28 +129,30 @@ class Chooser:
         elif not (reason and _has_parts(layer)):
             reason = why_not(layer) or reason
         if layer.weights:
-            count = sum(int(np.prod(w.shape)) for w in layer.weights)
-            self.rows.append(Row(path, type(layer).__name__, count, reason))
+            self._count(path, layer, layer.weights, reason)
         return reason
+
+    def _count(self, path, layer, weights, reason):
+        count = sum(int(np.prod(weight.shape)) for weight in weights)
+        self.rows.append(Row(path, type(layer).__name__, count, reason))
 
     def _plan(self, block, path, around=()):
         """The plan of a custom layer, with a row for each layer inside."""
-        plan, seen = {}, set()
-        paths = {id(x): f"{path}/{p}" for p, x in walk(block).items()}
+        plan, inside = {}, walk(block)
+        paths = {id(x): f"{path}/{name}" for name, x in inside.items()}
         around = [*around, path, block.name]
-        self._add_own_row(path, block)
+        others = {id(w) for part in inside.values() for w in part.weights}
+        own = [weight for weight in block.weights if id(weight) not in others]
+        if own:
+            self._count(path, block, own, "a custom layer")
         for key, part in parts_of(block).items():
-            if id(part) in seen:
-                continue
-            seen.add(id(part))
             inner = paths[id(part)]
             if _has_parts(part):
                 inner_plan = self._plan(part, inner, around)
                 if inner_plan:
                     plan[key] = {"plan": inner_plan}
             elif self._add_rows(inner, part, [*around, inner]):
-                limit = clip_limit(part)
-                plan[key] = {"options": self.options, "limit": limit}
+                plan[key] = self._change(part)
         return plan
 
     def _add_rows(self, path, part, paths):
@@ -107,21 +160,12 @@ class Chooser:
 
         A model in it is converted as a whole, and has a row for each layer.
         """
-        if not is_functional(part) or not self.wanted(paths, part):
-            return self._add_row(path, part, None, paths) is None
-        inner = leaf_layers(part).items()
-        reasons = [
-            self._add_row(f"{path}/{name}", x, None, paths) for name, x in inner
-        ]
+        inner = {path: part}
+        if is_functional(part) and self.wanted(paths, part):
+            leaves = leaf_layers(part).items()
+            inner = {f"{path}/{name}": layer for name, layer in leaves}
+        reasons = [self._add_row(p, x, None, paths) for p, x in inner.items()]
         return None in reasons
-
-    def _add_own_row(self, path, block):
-        inner = {id(w) for part in walk(block).values() for w in part.weights}
-        own = [w for w in block.weights if id(w) not in inner]
-        if own:
-            count = sum(int(np.prod(w.shape)) for w in own)
-            kind = type(block).__name__
-            self.rows.append(Row(path, kind, count, "a custom layer"))
 
 
 def _has_parts(layer):
@@ -132,22 +176,6 @@ def _has_parts(layer):
         can_convert(part) or is_altered(part) or _has_parts(part)
         for part in parts_of(layer).values()
     )
-
-
-def layers_of_graph(model):
-    """The layers of the graph of a model and of models inside it, by path.
-
-    A subclass of a functional model may have other layers as attributes.
-    """
-    found = set()
-
-    def visit(layer):
-        for part in layer.layers:
-            visit(part) if is_functional(part) else found.add(id(part))
-
-    visit(model)
-    layers = leaf_layers(model, is_functional)
-    return {path: x for path, x in layers.items() if id(x) in found}
 
 
 def _filter_function(filters):

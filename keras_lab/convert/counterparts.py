@@ -8,7 +8,7 @@ import numpy as np
 
 import keras_lab.layers
 from keras_lab.constraints import WeightClip
-from keras_lab.convert.graph import is_keras_class, with_inner_layers
+from keras_lab.convert.graph import is_keras_class, sublayers, with_inner_layers
 from keras_lab.layers.attention import BinaryAttention
 from keras_lab.layers.base import BinaryLayer
 from keras_lab.layers.embedding import BinaryEmbedding
@@ -20,6 +20,7 @@ __all__ = [
     "clip_limit",
     "convert_config",
     "counts",
+    "inner_nodes",
     "is_altered",
     "is_binary",
     "options_of",
@@ -28,18 +29,9 @@ __all__ = [
     "why_not",
 ]
 
-# Keras layers with layers inside: their keys in the config, and the attributes.
-WRAPPERS = {
-    "Bidirectional": {
-        "layer": "forward_layer",
-        "backward_layer": "backward_layer",
-    },
-    "TimeDistributed": {"layer": "layer"},
-    "RNN": {"cell": "cell"},
-    "StackedRNNCells": {"cells": "cells"},
-    "Sequential": {"layers": "layers"},
-    "Functional": {"layers": "layers"},
-}
+# Keras layers with layers inside.
+WRAPPERS = {"Bidirectional", "TimeDistributed", "RNN", "StackedRNNCells"}
+WRAPPERS |= {"Sequential", "Functional"}
 BINARY_CLASSES = (BinaryLayer, BinaryAttention, BinaryRecurrent, BinaryRNN)
 
 
@@ -71,28 +63,22 @@ def options_of(kernel_quantizer, input_quantizer) -> dict:
 
 
 def convert_config(node: dict, options: dict, limit: float) -> bool:
-    """Changes the config of a layer, and of the layers inside it.
+    """Changes a serialized layer and the layers inside it to binary ones.
 
-    Args:
-        node: The serialized layer.
-        options: From `options_of`.
-        limit: Where to clip latent weights that have no constraint.
-
-    Returns:
-        Whether there was a layer to change.
+    Latent weights without a constraint are clipped at the limit. Returns
+    whether there was a layer to change.
     """
     config, name = node["config"], node["class_name"]
     if (node["module"] or "").partition(".")[0] != "keras":
         return False  # A custom class may have any name.
-    if name not in COUNTERPARTS:
-        inner = [config[key] for key in WRAPPERS.get(name, ())]
-        nodes = [x if isinstance(x, list) else [x] for x in inner]
-        changed = any(
-            [convert_config(x, options, limit) for xs in nodes for x in xs]
-        )
+    if name in WRAPPERS:
+        inner = [x for value in config.values() for x in inner_nodes(value)]
+        changed = any([convert_config(x, options, limit) for x in inner])
         if changed and name == "RNN":
             use_class(node, BinaryRNN)
         return changed
+    if name not in COUNTERPARTS:
+        return False
     cls = COUNTERPARTS[name]
     use_class(node, cls)
     config.update(options)
@@ -105,6 +91,13 @@ def convert_config(node: dict, options: dict, limit: float) -> bool:
             if config.get(constraint) is None:
                 config[constraint] = clip
     return True
+
+
+def inner_nodes(value) -> list[dict]:
+    """The serialized layers in an entry of a config."""
+    nodes = value if isinstance(value, list) else [value]
+    nodes = [x for x in nodes if isinstance(x, dict)]
+    return [x for x in nodes if isinstance(x.get("config"), dict)]
 
 
 def use_class(node: dict, cls: type) -> None:
@@ -145,13 +138,7 @@ def why_not(layer: keras.Layer) -> str | None:
         return "a custom layer"
     if isinstance(layer, keras.layers.ReversibleEmbedding):
         return "a tied embedding: its matrix can be the output projection, too"
-    name = type(layer).__name__
-    parts = [
-        part
-        for attribute in WRAPPERS.get(name, {}).values()
-        for part in keras.tree.flatten(getattr(layer, attribute, None))
-        if part is not None
-    ]
+    parts = sublayers(layer) if type(layer).__name__ in WRAPPERS else []
     if not _has_counterpart(layer) and not any(map(can_convert, parts)):
         reasons = [why_not(part) for part in parts if part.weights]
         return reasons[0] if reasons else "has no binary counterpart"

@@ -7,7 +7,7 @@ import numbers
 import keras
 from keras import ops
 
-from keras_lab.convert.graph import trace
+from keras_lab.convert.graph import check_is_model, trace
 from keras_lab.models import LABModel
 
 __all__ = ["Distiller", "SoftTargets"]
@@ -23,8 +23,7 @@ PROBABILITIES |= {"sparsemax"}
 
 
 def _is_finite(value):
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
+    return isinstance(value, numbers.Real) and math.isfinite(value)
 
 
 @register
@@ -96,10 +95,7 @@ class SoftTargets(keras.losses.Loss):
 
 
 class _Mean(keras.losses.Loss):
-    """The mean of a function that returns one value per sample.
-
-    `keras.losses.get` returns such a function for a name.
-    """
+    """The mean of a function, which `keras.losses.get` returns for a name."""
 
     def __init__(self, function):
         super().__init__(name="mean")
@@ -158,12 +154,6 @@ class Distiller(LABModel):
                 "`weight` must be a finite number, at least 0. "
                 f"Received: weight={weight!r}"
             )
-        if isinstance(distillation_loss, type):
-            raise TypeError(
-                "`distillation_loss` must be a loss or its name, not a class: "
-                f"use {distillation_loss.__name__}(). Received: "
-                f"distillation_loss={distillation_loss!r}"
-            )
         unknown = {k: v for k, v in kwargs.items() if k not in MODEL_OPTIONS}
         if unknown:
             raise TypeError(
@@ -187,12 +177,7 @@ class Distiller(LABModel):
 
     def learn_from(self, teacher):
         """Sets the teacher, which must match this model and its loss."""
-        if not isinstance(teacher, keras.Model):
-            raise TypeError(
-                "`teacher` must be a Keras model. "
-                f"Received: teacher={teacher!r}"
-            )
-        self._check_inputs(teacher)
+        check_is_model(teacher, "teacher")
         if hasattr(self, "outputs"):
             self._check_outputs()
         # If the teacher were an attribute, Keras would make it a part of this
@@ -201,29 +186,19 @@ class Distiller(LABModel):
         # A compiled step would keep the old teacher.
         self.train_function = None
 
-    def _check_inputs(self, teacher):
-        """Raises ValueError if the inputs are known and have other shapes."""
-        own, others = (
-            [tuple(x.shape) for x in getattr(model, "inputs", None) or ()]
-            for model in (self, teacher)
-        )
-        if own and others and not _fit(own, others):
-            raise ValueError(
-                "The teacher must have inputs of the same shapes as the "
-                f"student, {own}. Received: teacher '{teacher.name}' with "
-                f"inputs of the shapes {others}"
-            )
-
     def _check_outputs(self):
         """Raises ValueError if outputs are known not to be probabilities."""
         graph = trace(self)
-        losses = self._loss_of_each(self.output)
-        for loss, output, end in zip(losses, self.outputs, graph.outputs):
-            if not isinstance(loss, SoftTargets):
-                continue
-            loss.check_outputs(output)
-            if not loss.from_logits:
-                _check_activation(graph, end)
+        layers = {
+            id(y): call.layer
+            for call in graph.calls
+            for y in keras.tree.flatten(call.outputs)
+        }
+        for loss, output in zip(self._loss_of_each(self.output), graph.outputs):
+            if isinstance(loss, SoftTargets):
+                loss.check_outputs(output)
+                if not loss.from_logits and id(output) in layers:
+                    _check_activation(layers[id(output)])
 
     def _loss_of_each(self, outputs):
         """The loss of each output, in the order of `keras.tree.flatten`."""
@@ -265,7 +240,11 @@ class Distiller(LABModel):
             )
         taught = self._ask(x)
         if isinstance(taught, dict) and isinstance(y_pred, dict):
-            self._check_keys(taught, y_pred)
+            if set(taught) != set(y_pred):
+                raise ValueError(
+                    "The teacher must have the outputs of the student, "
+                    f"{sorted(y_pred)}. Received: {sorted(taught)}"
+                )
         elif isinstance(taught, dict) and isinstance(y_pred, (list, tuple)):
             # A list of outputs may be in any order.
             names = getattr(self, "output_names", ())
@@ -283,22 +262,14 @@ class Distiller(LABModel):
         weights = keras.tree.flatten(sample_weight)
         if len(weights) == 1:
             weights *= len(outputs)
-        return sum(
-            (loss if isinstance(loss, keras.losses.Loss) else _Mean(loss))(
-                *arguments
-            )
-            for loss, *arguments in zip(
-                losses, taught, outputs, weights, strict=True
-            )
-            if loss is not None
-        )
-
-    def _check_keys(self, taught, outputs):
-        if set(taught) != set(outputs):
-            raise ValueError(
-                "The teacher must have the outputs of the student, "
-                f"{sorted(outputs)}. Received: {sorted(taught)}"
-            )
+        total = 0.0
+        for loss, *tensors in zip(
+            losses, taught, outputs, weights, strict=True
+        ):
+            if loss is not None:
+                is_object = isinstance(loss, keras.losses.Loss)
+                total += (loss if is_object else _Mean(loss))(*tensors)
+        return total
 
     def get_config(self):
         loss = keras.saving.serialize_keras_object(self.distillation_loss)
@@ -317,27 +288,16 @@ def _get_losses(value):
     return keras.losses.get(value)
 
 
-def _check_activation(graph, output):
-    """Raises ValueError if an output is known not to be probabilities."""
-    for call in graph.calls:
-        if id(output) not in map(id, keras.tree.flatten(call.outputs)):
-            continue
-        activation = getattr(call.layer, "activation", None)
-        name = getattr(activation, "__name__", "")
-        known = getattr(keras.activations, name, None) is activation
-        if activation and known and name not in PROBABILITIES:
-            raise ValueError(
-                "SoftTargets compares probabilities. Use "
-                "`distillation_loss=SoftTargets(from_logits=True)` for a "
-                "classifier that ends in logits, 'mean_squared_error' for a "
-                f"regression. Received: layer '{call.layer.name}' with "
-                f"activation='{name}'"
-            )
-
-
-def _fit(shapes, others):
-    """Whether shapes are equal wherever both are known."""
-    return len(shapes) == len(others) and all(
-        len(a) == len(b) and all(None in (m, n) or m == n for m, n in zip(a, b))
-        for a, b in zip(shapes, others)
-    )
+def _check_activation(layer):
+    """Raises ValueError if a layer is known not to return probabilities."""
+    activation = getattr(layer, "activation", None)
+    name = getattr(activation, "__name__", "")
+    known = getattr(keras.activations, name, None) is activation
+    if activation and known and name not in PROBABILITIES:
+        raise ValueError(
+            "SoftTargets compares probabilities. Use "
+            "`distillation_loss=SoftTargets(from_logits=True)` for a "
+            "classifier that ends in logits, 'mean_squared_error' for a "
+            f"regression. Received: layer '{layer.name}' with "
+            f"activation='{name}'"
+        )

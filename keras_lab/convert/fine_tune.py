@@ -2,14 +2,17 @@
 
 import math
 import numbers
-from collections.abc import Iterator
 
 import keras
 
-from keras_lab.convert.batch_norm import recalibrate_batch_norm
+from keras_lab.convert.batch_norm import (
+    check_can_be_repeated,
+    recalibrate_batch_norm,
+    trained_batch_norms,
+)
 from keras_lab.convert.binarize import binarize_model
 from keras_lab.convert.distillation import Distiller, SoftTargets
-from keras_lab.convert.graph import check_is_model, walk
+from keras_lab.convert.graph import check_is_model
 from keras_lab.optimizers import LABAdam
 
 __all__ = ["fine_tune"]
@@ -46,8 +49,7 @@ def fine_tune(
     The steps are: `binarize_model`, `recalibrate_batch_norm`, training with
     `LABAdam` and a cosine learning rate while a `Distiller` learns from the
     trained network, and `recalibrate_batch_norm` again, also before each
-    validation. The loss and metrics on the validation data are printed at each
-    stage.
+    validation.
 
     Args:
         trained: A trained Sequential or functional model. It is left unchanged.
@@ -105,8 +107,9 @@ def fine_tune(
             f"`epochs` must be a positive integer. Received: epochs={epochs!r}"
         )
     train = _data("train", train, batch_size)
-    if validation_data is not None:
-        _data("validation_data", validation_data, batch_size)
+    validation = validation_data
+    if validation is not None:
+        validation = _data("validation_data", validation, batch_size)
     steps = steps_per_epoch or _steps(train, batch_size)
     binary, report = binarize_model(
         trained,
@@ -139,12 +142,12 @@ def fine_tune(
     stages = {}
 
     def measure(stage, model):
-        if validation_data is None:
+        if validation is None:
             return
-        data = _data("validation_data", validation_data, batch_size)
-        stages[stage] = model.evaluate(**data, verbose=0, return_dict=True)
+        found = model.evaluate(**validation, verbose=0, return_dict=True)
+        stages[stage] = found
         if verbose:
-            values = (f"{k} {v:.4g}" for k, v in stages[stage].items())
+            values = (f"{k} {v:.4g}" for k, v in found.items())
             print(f"{stage}: {', '.join(values)}", flush=True)
 
     if verbose:
@@ -155,9 +158,11 @@ def fine_tune(
         measure("recalibrated", student)
     if not isinstance(callbacks, keras.callbacks.CallbackList):
         callbacks = keras.tree.flatten(callbacks or [])
-    callbacks.append(
-        _BeforeValidation(lambda: _recalibrate(binary, train, batch_size))
+    before_validation = keras.callbacks.Callback()
+    before_validation.on_test_begin = lambda logs=None: _recalibrate(
+        binary, train, batch_size
     )
+    callbacks.append(before_validation)
     history = student.fit(
         **train,
         epochs=epochs,
@@ -173,17 +178,6 @@ def fine_tune(
     return binary, history
 
 
-class _BeforeValidation(keras.callbacks.Callback):
-    """Calls a function before each validation."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def on_test_begin(self, logs=None):
-        self.function()
-
-
 def _ends(model):
     """The inputs and outputs of a model in their structure."""
     if isinstance(model, keras.Sequential):
@@ -193,12 +187,7 @@ def _ends(model):
 
 def _data(name, data, batch_size):
     """The arguments of `fit` and `evaluate` for arrays or batches."""
-    if isinstance(data, Iterator):
-        raise TypeError(
-            f"`{name}` is read more than once, which a generator cannot be. "
-            "Use arrays, a `tf.data.Dataset` or a `keras.utils.PyDataset`. "
-            f"Received: {name}={data!r}"
-        )
+    check_can_be_repeated(name, data)
     if not isinstance(data, (tuple, list)):
         return {"x": data}
     if len(data) not in (2, 3):
@@ -225,10 +214,7 @@ def _steps(train, batch_size):
 
 def _recalibrate(model, train, batch_size):
     """Returns whether there is a batch norm to recalibrate."""
-    if not any(
-        isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
-        for layer in walk(model).values()
-    ):
+    if not trained_batch_norms(model):
         return False
     recalibrate_batch_norm(model, train["x"], batch_size, RECALIBRATION_BATCHES)
     return True

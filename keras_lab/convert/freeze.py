@@ -5,13 +5,13 @@ every layer of keras_lab, also inside a wrapper. Each kernel becomes ŵ.
 """
 
 import collections
+import functools
 
 import keras
 from keras import ops
 
 from keras_lab.binary_weight import weights_of
 from keras_lab.convert.counterparts import public_keras_name
-from keras_lab.convert.graph import is_functional, trace
 from keras_lab.convert.rebuild import (
     Rebuilder,
     assign,
@@ -72,11 +72,21 @@ class _Freezer(Rebuilder):
     def __init__(self, strict):
         super().__init__()
         self.strict = strict
-        self._mixed, self._inlined = set(), {}
+        self._inlined = {}
+
+    @functools.cached_property
+    def _mixed(self):
+        """The ids of binary layers that take inputs of several ranks."""
+        ranks = collections.defaultdict(set)
+        for call in self.calls:
+            if isinstance(call.layer, BinaryLayer) and len(call.inputs) == 1:
+                ranks[id(call.layer)].add(len(call.inputs[0].shape))
+        return {key for key, found in ranks.items() if len(found) > 1}
 
     def new_config(self, layer):
         config = self.serialize(layer)
-        if "build_config" not in config and _is_sign_layer(config):
+        has_sign = _is_sign(config["config"].get("activation"))
+        if has_sign and "build_config" not in config:
             # A layer without weights does not save the shape of its inputs.
             config["build_config"] = {"input_shape": layer.input.shape}
         # A model between signs takes inputs of one rank only.
@@ -91,19 +101,15 @@ class _Freezer(Rebuilder):
             )
         return config
 
-    def rebuild(self, model):
-        self._mixed = _of_several_ranks(model)
-        return super().rebuild(model)
-
     def new_layer(self, layer):
         new = super().new_layer(layer)
         if id(layer) in self._mixed:
             self._inlined[id(new)] = layer
         return new
 
-    def check(self, layer, new, arguments):
+    def check(self, layer, new, call):
         if self.strict:
-            super().check(layer, new, arguments)
+            super().check(layer, new, call)
 
     def call(self, layer, *args, **kwargs):
         old = self._inlined.get(id(layer))
@@ -133,8 +139,7 @@ class _Freezer(Rebuilder):
                 # The value that the forward pass uses.
                 value = binary[id(weight)].value()
             values.append((weight.name, ops.convert_to_numpy(value)))
-        for weight in old_weights[len(values) :]:
-            values.append((weight.name, weight.numpy()))
+        values += [(w.name, w.numpy()) for w in old_weights[len(values) :]]
         assign(new, new_weights, values)
         for weight, target in zip(old_weights, new_weights):
             if id(target) in kept:
@@ -173,13 +178,11 @@ class _Freezer(Rebuilder):
                 _use_keras_class(node, cls)
         before = _is_sign(config.pop("input_quantizer", None))
         after = _is_sign(config.get("activation"))
-        if not (before or after):
-            return node
         if after:
             config["activation"] = "linear"
-        return (
-            node if self._inline else self._between_signs(node, before, after)
-        )
+        if self._inline or not (before or after):
+            return node
+        return self._between_signs(node, before, after)
 
     def _plain_recurrent(self, node, config, cls):
         one_hot = config["one_hot"]
@@ -202,48 +205,27 @@ class _Freezer(Rebuilder):
 
     def _between_signs(self, node, before, after):
         """The config of a model: the layer between one or two signs."""
-        layer = self.deserialize(node)
         shape = node["build_config"]["input_shape"]
         channels_first = node["config"].get("data_format") == "channels_first"
         channels = 1 if channels_first else len(shape) - 1
         # Inputs of different sizes may share the layer.
-        inputs = keras.Input(
-            batch_shape=[
-                size if axis == channels else None
-                for axis, size in enumerate(shape)
-            ]
-        )
-        outputs = layer(_sign(inputs) if before else inputs)
-        model = keras.Model(
-            inputs, _sign(outputs) if after else outputs, name=layer.name
-        )
+        sizes = [
+            n if axis == channels else None for axis, n in enumerate(shape)
+        ]
+        x = keras.Input(batch_shape=sizes)
+        layer = self.deserialize(node)
+        y = layer(_sign(x) if before else x)
+        model = keras.Model(x, _sign(y) if after else y, name=layer.name)
         return {**node, **self.serialize(model)}
 
     def _after_one_hot(self, node, length):
         """The config of a model: indices to one-hot vectors, then the layer."""
-        build_config = node.pop("build_config")
+        shape = node.pop("build_config")["input_shape"]
         layer = self.deserialize(node)
-        shape = build_config["input_shape"]
-        inputs = keras.Input(batch_shape=shape, dtype="int32")
-        vectors = ops.one_hot(ops.squeeze(inputs, -1), length)
-        model = keras.Model(inputs, layer(vectors), name=layer.name)
+        x = keras.Input(batch_shape=shape, dtype="int32")
+        y = layer(ops.one_hot(ops.squeeze(x, -1), length))
+        model = keras.Model(x, y, name=layer.name)
         return {**node, **self.serialize(model)}
-
-
-def _of_several_ranks(model):
-    """The ids of binary layers that are called with inputs of several ranks."""
-    ranks = collections.defaultdict(set)
-
-    def visit(model):
-        for call in trace(model).calls:
-            if is_functional(call.layer):
-                visit(call.layer)
-            elif isinstance(call.layer, BinaryLayer) and len(call.inputs) == 1:
-                ranks[id(call.layer)].add(len(call.inputs[0].shape))
-
-    if is_functional(model):
-        visit(model)
-    return {key for key, found in ranks.items() if len(found) > 1}
 
 
 def _with_signs(plan):
@@ -260,8 +242,8 @@ def _with_signs(plan):
 
 
 def _use_keras_class(node, cls):
-    node["class_name"] = public_keras_name(cls)
-    node.update(module="keras.layers", registered_name=None)
+    name = public_keras_name(cls)
+    node.update(class_name=name, module="keras.layers", registered_name=None)
 
 
 def _names_keras_lab(node):
@@ -270,10 +252,6 @@ def _names_keras_lab(node):
         parts = node.values()
         return name.startswith(PACKAGE) or any(map(_names_keras_lab, parts))
     return isinstance(node, (list, tuple)) and any(map(_names_keras_lab, node))
-
-
-def _is_sign_layer(node):
-    return _is_sign(node["config"].get("activation"))
 
 
 def _is_sign(value):

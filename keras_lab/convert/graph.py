@@ -6,7 +6,7 @@ Keras' own paths are not unique: two models inside a model may each have a layer
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import keras
 
@@ -23,9 +23,11 @@ __all__ = [
     "is_built",
     "is_functional",
     "is_keras_class",
+    "leaf_calls",
     "leaf_layers",
     "no_binary_weights",
     "no_weights_yet",
+    "sublayers",
     "trace",
     "walk",
     "with_inner_layers",
@@ -63,7 +65,7 @@ def walk(
     layers, seen = {}, {id(model)}
 
     def visit(layer, prefix):
-        for inner in _sublayers(layer):
+        for inner in sublayers(layer):
             if id(inner) in seen:
                 continue
             seen.add(id(inner))
@@ -84,12 +86,9 @@ def with_inner_layers(layer: keras.Layer) -> list[keras.Layer]:
 def leaf_layers(
     model: keras.Model, is_container: Callable | None = None
 ) -> dict[str, keras.Layer]:
-    """The layers of a model by path; models inside it give theirs instead.
+    """The layers of a model by path; a container gives those inside it.
 
-    Args:
-        model: The model.
-        is_container: Which layers give the layers inside them instead of
-            themselves. Defaults to all models.
+    By default, each model is a container.
     """
     is_container = is_container or _is_model
     layers = walk(model, enter=is_container)
@@ -123,7 +122,7 @@ def binary_weights(model: keras.Layer) -> dict[str, BinaryWeight]:
         if path:
             inside = "" if id(layer) in cells else f"{name}/"
             prefixes[path] = prefixes[around] + inside
-        inner = {id(v) for x in _sublayers(layer) for v in x.weights}
+        inner = {id(v) for x in sublayers(layer) for v in x.weights}
         own = [v for v in layer.weights if id(v) not in inner]
         for weight in weights_of(own):
             if id(weight) not in seen:
@@ -133,7 +132,7 @@ def binary_weights(model: keras.Layer) -> dict[str, BinaryWeight]:
     return found
 
 
-def _sublayers(layer):
+def sublayers(layer):
     """The layers directly inside a layer, in order."""
     found = list(layer.layers) if _is_model(layer) else []
     # A Sequential also holds itself as a functional model.
@@ -163,12 +162,12 @@ def _unused(name, names):
     return unused
 
 
-def check_is_model(model) -> None:
-    """Raises TypeError if `model` is not a Keras model."""
+def check_is_model(model, argument: str = "model") -> None:
+    """Raises TypeError if an argument is not a Keras model."""
     if not isinstance(model, keras.Model):
         raise TypeError(
-            "`model` must be a Keras model. "
-            f"Received: model={model!r} of type {type(model).__name__}"
+            f"`{argument}` must be a Keras model. "
+            f"Received: {argument}={model!r} of type {type(model).__name__}"
         )
 
 
@@ -182,11 +181,7 @@ def is_built(model: keras.Layer) -> bool:
 
 
 def check_built(model: keras.Model) -> None:
-    """Raises ValueError if a model has no weights yet.
-
-    Args:
-        model: The model.
-    """
+    """Raises ValueError if a model has no weights yet."""
     if not model.built:
         raise ValueError(no_weights_yet(model))
 
@@ -213,9 +208,6 @@ def is_functional(layer) -> bool:
     """Whether it is a Sequential or functional model with Keras' own `call`.
 
     Only such a model can be rebuilt layer by layer.
-
-    Args:
-        layer: A model, or any other layer.
     """
     if not isinstance(layer, (keras.Sequential, functional_class())):
         return False
@@ -244,15 +236,24 @@ class Call:
 
     Attributes:
         layer: The `keras.Layer`, or another `keras.Operation`.
-        inputs: A list of the symbolic tensors that it takes.
-        outputs: The symbolic tensors that it returns, in their structure.
         arguments: A tuple of its positional and its keyword arguments.
+        outputs: The symbolic tensors that it returns, in their structure.
     """
 
     layer: keras.Operation
-    inputs: list[keras.KerasTensor]
-    outputs: object
     arguments: tuple[tuple, dict]
+    outputs: object
+
+    @property
+    def inputs(self) -> list[keras.KerasTensor]:
+        """The symbolic tensors among the arguments."""
+        flat = keras.tree.flatten(self.arguments)
+        return [x for x in flat if isinstance(x, keras.KerasTensor)]
+
+    @property
+    def input_shape(self) -> tuple | None:
+        """The shape of the first input; `None` if it is not known."""
+        return tuple(self.inputs[0].shape) if self.inputs else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,18 +271,13 @@ class Graph:
 def trace(model: keras.Model, shapes: list | None = None) -> Graph:
     """The calls of a Sequential or functional model; it is left unchanged.
 
-    Args:
-        model: The model.
-        shapes: The shapes of its inputs, each with the batch first. Defaults
-            to `None`: those that the model was made with.
+    The shapes of its inputs default to those that the model was made with.
     """
     calls = []
 
     def call(operation, *args, **kwargs):
         outputs = _StandIn(operation)(*args, **kwargs)
-        tensors = keras.tree.flatten((args, kwargs))
-        tensors = [x for x in tensors if isinstance(x, keras.KerasTensor)]
-        calls.append(Call(operation, tensors, outputs, (args, kwargs)))
+        calls.append(Call(operation, (args, kwargs), outputs))
         return outputs
 
     shapes = shapes or [tensor.shape for tensor in model.inputs]
@@ -297,6 +293,17 @@ def trace(model: keras.Model, shapes: list | None = None) -> Graph:
         call_function=call,
     )
     return Graph(inputs, calls, traced.outputs)
+
+
+def leaf_calls(model: keras.Layer) -> Iterator[Call]:
+    """The calls of a model; a model inside it gives its own calls instead."""
+    if not is_functional(model):
+        return
+    for call in trace(model).calls:
+        if is_functional(call.layer):
+            yield from leaf_calls(call.layer)
+        else:
+            yield call
 
 
 class _StandIn(keras.Operation):
@@ -319,11 +326,8 @@ def first_and_last(
     """The ids of the first layers that count, and of the last ones.
 
     A layer is first if no other layer that counts comes before it on at least
-    one path from an input; last accordingly.
-
-    Args:
-        model: A Sequential or functional model.
-        counts: Whether a layer, or an operation such as a sum, counts.
+    one path from an input; last accordingly. `counts` also gets operations,
+    such as a sum.
     """
     first, last = set(), set()
     _mark(model, counts, [True] * len(model.inputs), first)
@@ -334,14 +338,8 @@ def first_and_last(
 def _mark(model, counts, reached, found, backwards=False):
     """Adds to `found` the layers that are reached before any that counts.
 
-    Args:
-        model, counts: As in `first_and_last`.
-        reached: For each input, whether no layer that counts is before it.
-        found: A set of the ids of layers.
-        backwards: Whether to go from the outputs to the inputs.
-
-    Returns:
-        As `reached`, for the outputs.
+    `reached` says of each input (backwards: of each output) whether no layer
+    that counts is before it. Returns the same for the other end of the model.
     """
     graph = trace(model)
     near, far, calls = graph.inputs, graph.outputs, graph.calls
@@ -371,16 +369,16 @@ def _mark(model, counts, reached, found, backwards=False):
 
 def _are_data(call):
     """Whether each input of a layer is data, not a mask or positions."""
-    args, kwargs = call.arguments
-    named = [("", args), *sorted(kwargs.items())]
-    inputs = [
-        (name, x) for name, part in named for x in keras.tree.flatten(part)
-    ]
-    inputs = [x for x in inputs if isinstance(x[1], keras.KerasTensor)]
+    masks = {
+        id(x)
+        for name, part in call.arguments[1].items()
+        for x in keras.tree.flatten(part)
+        if "mask" in name
+    }
     return [
         number == 0
-        or (keras.backend.is_float_dtype(x.dtype) and "mask" not in name)
-        for number, (name, x) in enumerate(inputs)
+        or (keras.backend.is_float_dtype(x.dtype) and id(x) not in masks)
+        for number, x in enumerate(call.inputs)
     ]
 
 

@@ -5,6 +5,7 @@ its own. Then its weights are set, and what is neither in a config nor a weight,
 such as an adapted vocabulary.
 """
 
+import contextlib
 import inspect
 import random
 import tempfile
@@ -13,26 +14,26 @@ import types
 import keras
 
 from keras_lab.binary_weight import weights_of
+from keras_lab.convert.counterparts import inner_nodes
 from keras_lab.convert.graph import (
+    Call,
     check_built,
     check_is_model,
     is_functional,
     is_keras_class,
+    leaf_calls,
     leaf_layers,
+    sublayers,
     with_inner_layers,
 )
-from keras_lab.convert.trial_calls import (
-    arguments_of_custom_layers,
-    has_custom_layers,
-    outputs,
-    same,
-)
+from keras_lab.convert.trial_calls import computes_the_same
 
 __all__ = [
     "Rebuilder",
     "assign",
     "check_can_rebuild",
     "known_arguments",
+    "unchanged_seeds",
     "without_alphas",
 ]
 
@@ -51,21 +52,32 @@ def check_can_rebuild(model) -> None:
 def _check_config(layer, kind):
     try:
         layer.get_config()
-    except NotImplementedError as error:
-        raise ValueError(
-            f"The {kind} '{layer.name}' cannot be rebuilt: its class has no "
-            "`get_config`. Give it one with all arguments of `__init__`, or "
-            "write a model as a functional one, "
-            "`keras.Model(inputs, outputs)`. "
-            f"Received: a {kind} of type {type(layer).__name__}"
-        ) from error
     except Exception as error:
         # It is the user's code, which may raise anything.
+        problem = f"its `get_config` raises {type(error).__name__}: {error}"
+        if isinstance(error, NotImplementedError):
+            problem = (
+                "its class has no `get_config`. Give it one with all arguments "
+                "of `__init__`, or write a model as a functional one, "
+                "`keras.Model(inputs, outputs)`"
+            )
         raise ValueError(
-            f"The {kind} '{layer.name}' cannot be rebuilt: its `get_config` "
-            f"raises {type(error).__name__}: {error}. "
+            f"The {kind} '{layer.name}' cannot be rebuilt: {problem}. "
             f"Received: a {kind} of type {type(layer).__name__}"
         ) from error
+
+
+@contextlib.contextmanager
+def unchanged_seeds():
+    """Inside, new layers may draw seeds for weights that nobody uses.
+
+    A training that continues afterwards must not depend on that.
+    """
+    state = random.getstate()
+    try:
+        yield
+    finally:
+        random.setstate(state)
 
 
 class Rebuilder:
@@ -77,11 +89,13 @@ class Rebuilder:
     Attributes:
         pairs: Each layer with the one that replaces it.
         models: The same for models, the inner ones first.
+        calls: The calls in the graph of the model.
     """
 
     def __init__(self):
         self.pairs = []
         self.models = []
+        self.calls = []
         self._copies = {}
         self._functions = {}
         self._classes = {}
@@ -94,29 +108,9 @@ class Rebuilder:
         """Sets the weights of the layer that replaces a layer."""
         raise NotImplementedError
 
-    def _check_custom_layers(self, model):
-        custom = [pair for pair in self.pairs if has_custom_layers(pair[0])]
-        arguments = arguments_of_custom_layers(model) if custom else {}
-        for layer, new in custom:
-            if id(layer) in arguments:
-                self.check(layer, new, arguments[id(layer)])
-
-    def check(self, layer: keras.Layer, new: keras.Layer, arguments) -> None:
-        """Raises an error if a custom layer computes something else now.
-
-        Args:
-            layer: The layer.
-            new: The one that replaces it.
-            arguments: What to call them with.
-        """
-        signs = [
-            part
-            for part in with_inner_layers(layer)
-            if getattr(part, "input_quantizer", None)
-        ]
-        if signs:  # Rounding can change a sign.
-            return
-        if not same(layer, outputs(layer, arguments), outputs(new, arguments)):
+    def check(self, layer: keras.Layer, new: keras.Layer, call: Call) -> None:
+        """Raises ValueError if a custom layer computes something else now."""
+        if not computes_the_same(layer, new, call):
             raise ValueError(
                 f"Layer '{layer.name}' computes something else if it is "
                 "rebuilt from its config. Give its class a `get_config` with "
@@ -126,17 +120,15 @@ class Rebuilder:
 
     def rebuild(self, model: keras.Model) -> keras.Model:
         """Returns the new model."""
-        # New layers draw seeds for initial weights that nobody uses. A training
-        # that continues afterwards must not depend on that.
-        state = random.getstate()
-        try:
+        self.calls = list(leaf_calls(model))
+        with unchanged_seeds():
             rebuilt = self._copy(model)
             for layer, new in self.pairs:
                 self.set_weights(layer, new)
                 _copy_state(layer, new)
-            self._check_custom_layers(model)
-        finally:
-            random.setstate(state)
+            for call in {id(call.layer): call for call in self.calls}.values():
+                if _has_custom_layers(call.layer):
+                    self.check(call.layer, self._copy(call.layer), call)
         return rebuilt
 
     def serialize(self, layer: keras.Layer) -> dict:
@@ -159,15 +151,21 @@ class Rebuilder:
             )
 
     def _refer_to_functions(self, node, owner):
-        config = node.get("config")
+        config, parts = node.get("config"), sublayers(owner)
         if not isinstance(config, dict):
             return
         for name, value in config.items():
-            original = getattr(owner, _attribute(owner, name), None)
-            if _is_users_function(original) and isinstance(value, dict):
+            original = getattr(owner, name, None)
+            is_function = isinstance(original, types.FunctionType)
+            if is_function and _is_users(original) and isinstance(value, dict):
                 config[name] = self._reference(original)
-            for inner, part in _inner_nodes(value, original):
-                self._refer_to_functions(inner, part)
+            for inner in inner_nodes(value):
+                # A config may also have an input, or operations.
+                name_inside = inner["config"].get("name")
+                found = [part for part in parts if part.name == name_inside]
+                if found:
+                    parts.remove(found[0])
+                    self._refer_to_functions(inner, found[0])
 
     def _reference(self, function):
         key = f"keras_lab_function_{id(function)}"
@@ -220,9 +218,7 @@ class Rebuilder:
     def lenient_config(self, config: dict, known: dict) -> dict:
         """Another serialized form of a layer whose config has too much in it.
 
-        Args:
-            config: The serialized layer.
-            known: The part of its config that its class takes.
+        Its class takes only the `known` part.
         """
         return {**config, "config": known}
 
@@ -230,17 +226,8 @@ class Rebuilder:
         """Calls a new layer in the graph of the new model."""
         return layer(*args, **kwargs)
 
-    def make_sequential(self, layers: list, name: str) -> keras.Sequential:
-        """Makes a Sequential model of new layers, which calls them."""
-        return keras.Sequential(layers, name=name)
-
     def recreate(self, layer: keras.Layer, change) -> keras.Layer:
-        """Creates one layer again, without weights.
-
-        Args:
-            layer: The layer.
-            change: A function of its serialized form that returns another.
-        """
+        """Creates one layer again, from a change of its serialized form."""
         self._find_classes(layer)
         return self.deserialize(change(self.serialize(layer)))
 
@@ -256,7 +243,7 @@ class Rebuilder:
         if isinstance(model, keras.Sequential):
             inputs = _new_inputs(keras.Model(model.inputs, model.outputs))
             layers = [self._copy(part) for part in model.layers]
-            return self.make_sequential([*inputs, *layers], model.name)
+            return keras.Sequential([*inputs, *layers], name=model.name)
         # Not compiled, and not an instance of a subclass.
         model = keras.Model(model.input, model.output, name=model.name)
         return keras.models.clone_model(
@@ -279,49 +266,30 @@ def known_arguments(cls: type, config: dict) -> dict:
     return {name: value for name, value in config.items() if name in names}
 
 
-def _attribute(layer, name):
-    """The attribute that has what the config of a layer has as `name`."""
-    is_forward = isinstance(layer, keras.layers.Bidirectional)
-    return "forward_layer" if is_forward and name == "layer" else name
-
-
-def _inner_nodes(value, original):
-    """Pairs of an inner layer's config, and the layer."""
-    nodes = value if isinstance(value, list) else [value]
-    parts = original if isinstance(original, list) else [original]
-    nodes = [x for x in nodes if isinstance(x, dict) and "config" in x]
-    parts = [part for part in parts if isinstance(part, keras.Layer)]
-    if len(nodes) == len(parts):
-        return list(zip(nodes, parts))
-    # The config of a model may also have an input, or operations.
-    names = {part.name: part for part in parts}
-    inner = [(node, node["config"].get("name")) for node in nodes if parts]
-    return [(node, names[name]) for node, name in inner if name in names]
-
-
-def _is_users_function(value):
-    return isinstance(value, types.FunctionType) and (
-        value.__module__.partition(".")[0] not in ("keras", "keras_lab")
+def _has_custom_layers(layer):
+    """Whether a class of the user is in it, not of Keras or keras_lab."""
+    return isinstance(layer, keras.Layer) and any(
+        map(_is_users, map(type, with_inner_layers(layer)))
     )
+
+
+def _is_users(thing):
+    return thing.__module__.partition(".")[0] not in ("keras", "keras_lab")
 
 
 def _new_inputs(model):
     """Inputs like those of a functional model, with the same names."""
-    layers = {
-        id(layer.output): layer
+    configs = {
+        id(layer.output): layer.get_config()
         for layer in model.layers
         if isinstance(layer, keras.layers.InputLayer)
     }
     return keras.tree.map_structure(
-        lambda tensor: keras.Input(**_input_options(layers[id(tensor)])),
+        lambda tensor: (
+            keras.layers.InputLayer.from_config(configs[id(tensor)]).output
+        ),
         model.input,
     )
-
-
-def _input_options(layer):
-    names = ("batch_shape", "dtype", "sparse", "ragged", "optional", "name")
-    options = {name: getattr(layer, name, None) for name in names}
-    return {name: value for name, value in options.items() if value}
 
 
 def _copy_state(layer, new):
@@ -349,19 +317,15 @@ def without_alphas(weights):
 
 
 def assign(layer, weights, values) -> None:
-    """Sets some weights of a rebuilt layer.
-
-    Args:
-        layer: The layer.
-        weights: Its weights.
-        values: For each weight, its name and the array to assign.
-    """
+    """Sets some weights of a rebuilt layer to pairs of a name and an array."""
     expected = [(_name(w.name), tuple(w.shape)) for w in weights]
     received = [(_name(name), value.shape) for name, value in values]
     if expected != received:
         raise ValueError(
             f"Layer '{layer.name}' does not match its config: rebuilt from it, "
-            f"the layer has the weights {expected}. Received: {received}"
+            f"the layer has the weights {expected}. If a layer inside it has "
+            "LoRA weights or is quantized, convert the model before that. "
+            f"Received: {received}"
         )
     for weight, (_, value) in zip(weights, values):
         weight.assign(value)

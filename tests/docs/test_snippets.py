@@ -26,9 +26,3 @@ def test_the_snippets_of_a_page_run_in_order(page, tmp_path, monkeypatch):
     for number, snippet in enumerate(PAGES[page], start=1):
         code = compile(snippet, f"{page}, snippet {number}", "exec")
         exec(code, namespace)
-
-
-def test_the_pages_that_explain_the_code_have_snippets():
-    names = ("README.md", "docs/training.md", "docs/recurrent.md")
-    names += ("docs/fine-tuning.md", "docs/export.md")
-    assert all(PAGES[name] for name in names)

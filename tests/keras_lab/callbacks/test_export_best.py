@@ -126,5 +126,5 @@ def test_batch_norm_is_measured_before_it_judges_and_exports(tmp_path):
     assert callback.best == logs["val_loss"][0] == pytest.approx(loss, rel=1e-5)
     (outputs,) = tflite_export.run(path, x).values()
     np.testing.assert_allclose(outputs, model(x), atol=0.05 * np.ptp(outputs))
-    with pytest.raises(TypeError, match="each epoch"):
+    with pytest.raises(TypeError, match="more than once"):
         ExportBest(path, recalibrate=iter([x]))

@@ -150,22 +150,6 @@ def test_large_weights_widen_the_clip_and_a_constraint_stays():
     assert type(binary.get_layer("b").kernel_constraint) is type(norm)
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
-        (None, ["b", "c"]),
-        ("b", ["b"]),
-        (["b", "x*"], ["b"]),
-        (lambda layer: layer.name == "c", ["c"]),
-    ],
-)
-def test_filters_choose_by_pattern_or_function(filters, expected):
-    _, report = keras_lab.binarize_model(
-        small(), filters=filters, return_report=True
-    )
-    assert report.converted == expected
-
-
 @keras.saving.register_keras_serializable(package="test_binarize")
 class Scaled(layers.Dense):
     def call(self, inputs, training=None):

@@ -132,11 +132,27 @@ def test_nested_and_shared_models_keep_their_structure():
     assert len(frozen.weights) == len(model.weights) - 2  # without the α
 
 
-def test_a_shared_layer_with_sign_inputs_takes_inputs_of_several_sizes():
-    small, large = keras.Input((6, 6, 2)), keras.Input((9, 7, 2))
-    shared = keras_lab.BinaryConv2D(3, 3, input_quantizer="sign")
-    model = keras.Model([small, large], [shared(small), shared(large)])
-    check_freeze(model, [random((2, 6, 6, 2)), random((2, 9, 7, 2))])
+@pytest.mark.parametrize(
+    ("make", "shapes"),
+    [
+        (lambda **o: keras_lab.BinaryConv2D(3, 3, **o), [(6, 6, 2), (9, 7, 2)]),
+        (lambda **o: keras_lab.BinaryDense(6, **o), [(6,), (3, 6)]),
+    ],
+)
+def test_a_shared_layer_with_sign_inputs_takes_inputs_of_several_shapes(
+    make, shapes, tmp_path
+):
+    shared, inputs = (
+        make(input_quantizer="sign"),
+        list(map(keras.Input, shapes)),
+    )
+    model = keras.Model(inputs, list(map(shared, inputs)))
+    x = [random((2, *shape)) for shape in shapes]
+    frozen = keras_lab.freeze(model)
+    frozen.save(tmp_path / "plain.keras")
+    again = keras.models.load_model(tmp_path / "plain.keras")
+    for other in (frozen, again):
+        assert_same(other(x), model(x))
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,9 @@ def test_a_model_that_cannot_be_made_again_is_named():
         keras_lab.freeze(model)
     with pytest.raises(ValueError, match="no `get_config`"):
         keras_lab.freeze(sequential((4,), WithoutConfig(len)))
+    model.layers[1].get_config = lambda: {}["units"]
+    with pytest.raises(ValueError, match=r"layer 'mine'.*KeyError: 'units'"):
+        keras_lab.binarize_model(model)
     empty = keras.Sequential([keras_lab.BinaryDense(3)], name="empty")
     with pytest.raises(ValueError, match=r"no weights yet.*'empty'"):
         keras_lab.freeze(empty)
