@@ -229,7 +229,7 @@ def train(network, data, test, batch, epochs, optimizer, progress) -> dict:
 
 
 class Progress(keras.callbacks.Callback):
-    """Prints a line per network when it is trained."""
+    """Prints a line per network; a terminal sees it change in each epoch."""
 
     def __init__(self, networks: int):
         super().__init__()
@@ -237,18 +237,28 @@ class Progress(keras.callbacks.Callback):
         self.began = time.monotonic()
 
     def start(self, name: str, metric: str, form: str) -> "Progress":
-        """Sets the name of the next network, and the metric to show."""
+        """Announces the next network, and which of its metrics to show."""
         self.number += 1
         self.name, self.metric, self.form = name, metric, form
+        self._show("training", end=False)
         return self
 
-    def on_train_end(self, logs=None):
-        seconds = time.monotonic() - self.began
+    def on_epoch_end(self, epoch, logs=None):
+        done, epochs = epoch + 1, self.params["epochs"]
+        value = self.form.format(logs[self.metric])
+        self._show(f"epoch {done}/{epochs}  {value}", end=done == epochs)
+
+    def _show(self, text, end):
+        terminal = sys.stderr.isatty()
+        if not (end or terminal):
+            return
+        line = (
+            f"[{time.monotonic() - self.began:3.0f} s] "
+            f"{self.number}/{self.networks} {self.name:<22} {text}"
+        )
+        clear = "\r\x1b[K" if terminal else ""
         print(
-            f"[{seconds:3.0f} s] {self.number}/{self.networks} {self.name:<22} "
-            + self.form.format(logs[self.metric]),
-            file=sys.stderr,
-            flush=True,
+            clear + line, end="\n" if end else "", file=sys.stderr, flush=True
         )
 
 
@@ -277,8 +287,14 @@ def draw(losses, baseline, files) -> Figure:
     for scheme, values in losses.items():
         epochs = np.arange(1, len(values) + 1)
         left.plot(epochs, values, scheme.curve, label=scheme.name)
-    left.axhline(
-        baseline, color="0.6", linewidth=1, label="byte frequencies alone"
+    left.axhline(baseline, color="0.6", linewidth=1)
+    left.annotate(
+        "byte frequencies alone",
+        (1, baseline),
+        xytext=(0, -4),
+        textcoords="offset points",
+        va="top",
+        color="0.4",
     )
     left.set(xlabel="epoch", ylabel="held-out cross-entropy (nats per byte)")
     left.xaxis.get_major_locator().set_params(integer=True)

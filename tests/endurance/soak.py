@@ -48,9 +48,7 @@ def run(minutes=30.0, seed=1, samples=131_072):
                 validation_data=(x, y),
                 callbacks=[
                     *first,
-                    callbacks.BinaryMonitor(
-                        folder / "log.csv", folder / "logs"
-                    ),
+                    callbacks.BinaryMonitor(folder / "log.csv"),
                     callbacks.ExportBest(
                         folder / "best.tflite", monitor="val_loss"
                     ),
