@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from keras_lab._backend import backend
-from keras_lab.binary_weight import BinaryWeight, repair_scales
+from keras_lab.binary_weight import BinaryWeight
 from keras_lab.constraints import WeightClip
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
@@ -186,10 +186,6 @@ class BinaryLayer:
         if self.kernel_quantizer or self.input_quantizer:
             check_not_quantized(self.name, policy)
 
-    def set_weights(self, weights):
-        super().set_weights(weights)
-        repair_scales(self.weights)
-
     # Keras' Dense and Conv save only the variables that they know.
     def save_own_variables(self, store):
         if self._saves_as_keras():
@@ -222,7 +218,8 @@ class BinaryLayer:
                 )
         for name, variable in variables.items():
             variable.assign(store[name])
-        repair_scales(self.weights)
+        for weight in self._binary_weights.values():
+            weight.repair()
 
     def _saves_as_keras(self):
         # Its variables may be those of LoRA or of a quantization.

