@@ -206,9 +206,9 @@ class LABAdam(keras.optimizers.Adam):
         self.assign_sub(variable, rate * m / (root + epsilon))
 
     def apply(self, grads, trainable_variables=None):
-        grads, variables = list(grads), trainable_variables
-        variables = self._given.variables if variables is None else variables
-        variables = list(variables)
+        grads, variables = list(grads), self._given.variables
+        if trainable_variables is not None:
+            trainable_variables = variables = list(trainable_variables)
         if not grads or len(grads) != len(variables):
             # There is nothing to do, or Keras says what is wrong.
             return super().apply(grads, trainable_variables)
