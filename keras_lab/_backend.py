@@ -14,14 +14,9 @@ __all__ = ["backend"]
 MODULES = ("tensorflow", "jax", "torch")
 
 
-def _load():
-    name = keras.config.backend()
-    if name not in MODULES:
-        raise ImportError(
-            "keras_lab needs the TensorFlow, JAX or torch backend of Keras. "
-            f"Received: KERAS_BACKEND={name}"
-        )
-    return importlib.import_module(f"keras_lab._{name}")
-
-
-backend = _load()
+if keras.config.backend() not in MODULES:
+    raise ImportError(
+        "keras_lab needs the TensorFlow, JAX or torch backend of Keras. "
+        f"Received: KERAS_BACKEND={keras.config.backend()}"
+    )
+backend = importlib.import_module(f"keras_lab._{keras.config.backend()}")

@@ -6,27 +6,6 @@ from keras import ops
 
 from keras_lab import _malloc
 
-__all__ = [
-    "DEFERS_GRADIENTS",
-    "SCALE_IS_TRAINABLE",
-    "TrainStep",
-    "adam_update",
-    "attributes",
-    "dense",
-    "expm1",
-    "finite",
-    "gradients",
-    "init_scope",
-    "is_concrete",
-    "keep_memory",
-    "sign",
-    "signed",
-    "sqrt",
-    "sum_of",
-    "sync",
-    "weighted_sums",
-]
-
 # The training step is a pure function. What an optimizer assigns is kept only
 # if it is one of its own variables or a trainable one.
 SCALE_IS_TRAINABLE = True
@@ -55,6 +34,10 @@ def adam_update(variable, m, v, gradient, rate, betas, epsilon):
 def attributes(layer) -> dict:
     """The attributes of a layer; torch keeps layers apart from the others."""
     return vars(layer)
+
+
+def constrain_value(variable):
+    """Only TensorFlow's variables have another variable inside."""
 
 
 def dense(gradient):

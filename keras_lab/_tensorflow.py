@@ -8,28 +8,7 @@ import tensorflow as tf
 from keras import ops
 from tensorflow.python.ops import control_flow_util
 
-from keras_lab._blocks import sum_of, weighted_sums
-
-__all__ = [
-    "DEFERS_GRADIENTS",
-    "SCALE_IS_TRAINABLE",
-    "TrainStep",
-    "adam_update",
-    "attributes",
-    "dense",
-    "expm1",
-    "finite",
-    "gradients",
-    "init_scope",
-    "is_concrete",
-    "keep_memory",
-    "sign",
-    "signed",
-    "sqrt",
-    "sum_of",
-    "sync",
-    "weighted_sums",
-]
+from keras_lab import _blocks
 
 # An optimizer can assign α inside a compiled step.
 SCALE_IS_TRAINABLE = False
@@ -41,6 +20,7 @@ init_scope = tf.init_scope
 sqrt, expm1 = tf.sqrt, tf.math.expm1
 # On torch that of keras.ops makes zero of a NaN.
 sign = ops.sign
+sum_of, weighted_sums = _blocks.sum_of, _blocks.weighted_sums
 
 
 def adam_update(variable, m, v, gradient, rate, betas, epsilon):
@@ -69,6 +49,15 @@ def adam_update(variable, m, v, gradient, rate, betas, epsilon):
 def attributes(layer) -> dict:
     """The attributes of a layer; torch keeps layers apart from the others."""
     return vars(layer)
+
+
+def constrain_value(variable):
+    """Gives a variable's constraint to TensorFlow's own variable inside.
+
+    An optimizer that gets those of `tape.watched_variables()` applies it, too.
+    """
+    if isinstance(variable.value, tf.Variable):
+        variable.value._constraint = variable.constraint
 
 
 def dense(gradient):

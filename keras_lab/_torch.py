@@ -10,27 +10,6 @@ from keras import ops
 
 from keras_lab import _malloc
 
-__all__ = [
-    "DEFERS_GRADIENTS",
-    "SCALE_IS_TRAINABLE",
-    "TrainStep",
-    "adam_update",
-    "attributes",
-    "dense",
-    "expm1",
-    "finite",
-    "gradients",
-    "init_scope",
-    "is_concrete",
-    "keep_memory",
-    "sign",
-    "signed",
-    "sqrt",
-    "sum_of",
-    "sync",
-    "weighted_sums",
-]
-
 # An optimizer can assign α in a training step.
 SCALE_IS_TRAINABLE = False
 # The rule of a custom gradient runs in the backward pass.
@@ -74,6 +53,10 @@ def adam_update(variable, m, v, gradient, rate, betas, epsilon):
 def attributes(layer) -> dict:
     """The attributes of a layer; torch keeps layers apart from the others."""
     return {**vars(layer), **dict(layer.named_children())}
+
+
+def constrain_value(variable):
+    """Only TensorFlow's variables have another variable inside."""
 
 
 def dense(gradient):

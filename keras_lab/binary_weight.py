@@ -3,16 +3,13 @@
 α is state: it is a variable, it is saved, and the forward pass only reads it.
 It has to be computed again whenever an optimizer has changed w. Every Keras
 optimizer calls a variable's constraint at that moment, so the latent weight has
-one, `RefreshScale`, that works with any optimizer. `LABAdam` also knows the
-curvature, so it computes α itself.
+one, `RefreshScale`. If it is `LABAdam` that changes w, it knows the curvature.
 
 Something else may change w, and then α is out of date. `check_alpha` finds out,
 with `scale_check.py`.
 """
 
 import contextlib
-import contextvars
-import itertools
 import warnings
 import weakref
 
@@ -27,21 +24,16 @@ from keras_lab.ops import (
     bwn_scale,
     sum_dtype,
 )
-from keras_lab.scale_check import ScaleCheck, to_numpy
+from keras_lab.scale_check import (
+    is_binary_connects,
+    is_possible,
+    is_stale,
+    snapshot,
+    to_numpy,
+)
 from keras_lab.scale_variable import Scale
 
-__all__ = [
-    "BinaryWeight",
-    "full_precision",
-    "keras_variables",
-    "refreshed_by_optimizer",
-    "repair_scales",
-    "weight_of",
-    "weights_of",
-]
-
-_refreshed_by_optimizer = contextvars.ContextVar("refreshed", default=False)
-_full_precision = contextvars.ContextVar("full_precision", default=frozenset())
+__all__ = ["BinaryWeight", "full_precision", "weight_of", "weights_of"]
 
 
 class BinaryWeight:
@@ -59,20 +51,23 @@ class BinaryWeight:
         name: The name of α's variable.
     """
 
-    _alive = weakref.WeakSet()
-    _serial_numbers = itertools.count()
-    _warned_up_to = -1
-
     def __init__(self, latent, quantizer, shape, keep, name="alpha"):
         self.latent = latent
         self.quantizer = quantizer
         self.shape = tuple(shape)
         self.keep = tuple(keep)
-        self.scale_check = ScaleCheck(self)
+        # Whether the forward pass uses w instead of ŵ.
+        self.in_full_precision = False
+        # Whether another optimizer than `LABAdam` trains w.
+        self.is_uniform = False
+        self._optimizer = lambda: None
+        self.remembered = None
+        latent.constraint = RefreshScale(self, latent.constraint)
         # A layer may be built inside a function that is being compiled.
         with backend.init_scope():
             self.alpha = Scale(
-                initializer=lambda shape, dtype: self.compute_scale(latent),
+                self,
+                initializer=lambda shape, dtype: self._first_scale(),
                 shape=tuple(self.shape[axis] for axis in self.keep),
                 dtype=latent.dtype,
                 trainable=backend.SCALE_IS_TRAINABLE,
@@ -80,17 +75,28 @@ class BinaryWeight:
                 aggregation="only_first_replica",
                 name=name,
             )
-            if backend.is_concrete(self.alpha.value):
-                self.scale_check.remember()
-        self.alpha.weight = self
-        self._serial_number = next(BinaryWeight._serial_numbers)
-        latent.constraint = RefreshScale(self, latent.constraint)
-        BinaryWeight._alive.add(self)
+            self.remember()
+
+    def _first_scale(self):
+        # The variable has a value now, unless Keras only infers shapes.
+        backend.constrain_value(self.latent)
+        return self.compute_scale(self.latent)
 
     @property
     def constraint(self):
         """The user's constraint on the latent weight, or `None`."""
         return self.latent.constraint.constraint
+
+    @property
+    def optimizer(self):
+        """The `LABAdam` that trains the latent weight, or `None`."""
+        return self._optimizer()
+
+    @optimizer.setter
+    def optimizer(self, optimizer):
+        # Not kept alive: its moments are twice as large as the weight.
+        self._optimizer = weakref.ref(optimizer)
+        self.is_uniform = False
 
     def value(self, dtype=None):
         """Returns ŵ. Its gradient goes to the latent weight unchanged.
@@ -100,21 +106,12 @@ class BinaryWeight:
         """
         dtype = dtype or self.latent.dtype
         w = ops.convert_to_tensor(self.latent)
-        if id(self) in _full_precision.get():
+        if self.in_full_precision:
             return ops.cast(w, dtype)
         alpha = ops.cast(self.alpha, dtype)
         alpha = align_scale(alpha, len(self.shape), self.keep)
         binary = binarize(ops.reshape(w, self.shape), alpha)
         return ops.reshape(binary, self.latent.shape)
-
-    @property
-    def optimizer(self):
-        """The `LABAdam` that has trained the latent weight, or `None`."""
-        return self.scale_check.optimizer
-
-    @optimizer.setter
-    def optimizer(self, optimizer):
-        self.scale_check.computed_by(optimizer)
 
     def refresh(self, curvature=None):
         """Computes α again from the present latent weight.
@@ -122,15 +119,32 @@ class BinaryWeight:
         Args:
             curvature: The diagonal of the Hessian up to a positive factor, with
                 the shape of the latent weight: a tensor or an `Elementwise`.
-                `None` if it is not known.
+                Defaults to that of the `LABAdam` that trains the latent weight.
+                Without one it is assumed to be uniform.
         """
-        self.alpha.assign_unchecked(self.compute_scale(self.latent, curvature))
+        if curvature is None:
+            scale = self.present_scale(self.latent)
+        else:
+            scale = self.compute_scale(self.latent, curvature)
+        self.alpha.assign_unchecked(scale)
+        self.remember()
 
-    def refresh_without_curvature(self, w):
-        """As `refresh`, for a w that an optimizer is about to assign."""
-        if self.quantizer.needs_curvature:
-            self._warn_once()
-        self.scale_check.computed_without_curvature()
+    def refresh_in_update(self, w):
+        """Computes α for a w that an optimizer is about to assign."""
+        optimizer = self.optimizer
+        if optimizer is not None and optimizer.is_applying:
+            self.alpha.assign_unchecked(self.present_scale(w))
+            return
+        if self.quantizer.needs_curvature and not self.is_uniform:
+            # Python shows it once, because it is the same for all weights.
+            warnings.warn(
+                "The optimizer does not provide the curvature that the "
+                "loss-aware LAB quantizer needs. The curvature is assumed to "
+                "be uniform, which is BWN: alpha = mean|w|. Train with "
+                "`keras_lab.LABAdam`, or use 'bwn'.",
+                stacklevel=2,
+            )
+        self._optimizer, self.is_uniform = lambda: None, True
         # A NaN has no sign. If the scale does not depend on the weights, a NaN
         # among them would go unnoticed. For the other scales this is the same
         # sum, computed once.
@@ -145,7 +159,7 @@ class BinaryWeight:
         It is computed again if α is out of date, for example after Keras'
         callback `SwapEMAWeights` has exchanged the latent weight.
         """
-        if not self.scale_check.is_stale():
+        if not is_stale(self):
             return self.alpha
         if self.optimizer is None and self.quantizer.needs_curvature:
             warnings.warn(
@@ -153,7 +167,7 @@ class BinaryWeight:
                 "saved instead.",
                 stacklevel=2,
             )
-        return self.scale_check.expected_scale()
+        return self.present_scale(self.latent)
 
     def check_alpha(self):
         """Raises ValueError if α is not the scale of the latent weight.
@@ -164,8 +178,7 @@ class BinaryWeight:
         gets out of date if something other than a Keras optimizer changes the
         latent weight.
         """
-        check = self.scale_check
-        if not check.is_possible() or check.is_stale():
+        if not is_possible(self) or is_stale(self):
             raise ValueError(
                 f"The scale of '{self.latent.path}' is out of date: the latent "
                 "weight has changed since it was computed. Call "
@@ -180,19 +193,29 @@ class BinaryWeight:
         another quantizer. An α that differs only by rounding stays as it is, so
         that a training resumed from a file is exact to the bit.
         """
-        check = self.scale_check
-        check.loaded()
-        if check.is_possible() and not check.is_binary_connects():
-            check.remember()
+        if is_possible(self) and not is_binary_connects(self):
+            self.remember()
             return
         if self.quantizer.needs_curvature:
             warnings.warn(
                 f"The scale that was loaded for '{self.latent.path}' does not "
-                "belong to this latent weight. It is replaced by mean|w|, "
-                "until the first step with `keras_lab.LABAdam`.",
+                "belong to this latent weight. It is computed again. Before "
+                "the first step with `keras_lab.LABAdam` it is mean|w|.",
                 stacklevel=2,
             )
         self.refresh()
+
+    def remember(self):
+        """Remembers that α belongs to the present latent weight."""
+        if backend.is_concrete(self.alpha.value):
+            self.remembered = snapshot(self)
+
+    def present_scale(self, w):
+        """The α of a latent weight w, with the curvature if it is known."""
+        optimizer, d = self.optimizer, None
+        if optimizer is not None:
+            d = optimizer.relative_curvature(self.latent)
+        return self.compute_scale(w, d)
 
     def compute_scale(self, w, d=None):
         """The α of a latent weight w with the curvature d."""
@@ -209,20 +232,6 @@ class BinaryWeight:
         x = ops.cast(x, sum_dtype(self.latent.dtype))
         return ops.reshape(x, self.shape)
 
-    def _warn_once(self):
-        # Once for all weights that exist by now, not once per layer. A model
-        # built later warns again.
-        if self._serial_number <= BinaryWeight._warned_up_to:
-            return
-        BinaryWeight._warned_up_to = next(BinaryWeight._serial_numbers)
-        warnings.warn(
-            f"The weight '{self.latent.path}' has the loss-aware LAB "
-            "quantizer, but this optimizer does not provide the curvature. "
-            "The curvature is assumed to be uniform, which is BWN: "
-            "alpha = mean|w|. Train with `keras_lab.LABAdam`, or use 'bwn'.",
-            stacklevel=2,
-        )
-
 
 class RefreshScale(keras.constraints.Constraint):
     """Applies the user's constraint to w, then refreshes α."""
@@ -234,19 +243,8 @@ class RefreshScale(keras.constraints.Constraint):
     def __call__(self, w):
         if self.constraint is not None:
             w = self.constraint(w)
-        if not _refreshed_by_optimizer.get():
-            self.weight.refresh_without_curvature(w)
+        self.weight.refresh_in_update(w)
         return w
-
-
-@contextlib.contextmanager
-def refreshed_by_optimizer():
-    """Inside, the optimizer that applies gradients refreshes α itself."""
-    token = _refreshed_by_optimizer.set(True)
-    try:
-        yield
-    finally:
-        _refreshed_by_optimizer.reset(token)
 
 
 @contextlib.contextmanager
@@ -255,24 +253,13 @@ def full_precision(weights):
 
     A compiled function keeps what held when it was traced.
     """
-    token = _full_precision.set(frozenset(map(id, weights)))
+    for weight in weights:
+        weight.in_full_precision = True
     try:
         yield
     finally:
-        _full_precision.reset(token)
-
-
-def keras_variables(variables):
-    """Returns Keras' own variable for each TensorFlow variable of a latent.
-
-    `tape.watched_variables()` lists TensorFlow variables, which have neither a
-    constraint nor an α.
-    """
-    if all(isinstance(v, keras.Variable) for v in variables):
-        return variables
-    latents = [weight.latent for weight in BinaryWeight._alive]
-    latents = {id(latent.value): latent for latent in latents}
-    return [latents.get(id(variable), variable) for variable in variables]
+        for weight in weights:
+            weight.in_full_precision = False
 
 
 def weight_of(variable):
@@ -285,9 +272,3 @@ def weights_of(variables):
     """The `BinaryWeight` of each latent weight among the variables."""
     weights = map(weight_of, variables)
     return [weight for weight in weights if weight is not None]
-
-
-def repair_scales(variables):
-    """Repairs the α of each latent weight among the variables."""
-    for weight in weights_of(variables):
-        weight.repair()

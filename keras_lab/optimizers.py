@@ -9,12 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_lab._backend import backend
-from keras_lab.binary_weight import (
-    keras_variables,
-    refreshed_by_optimizer,
-    weight_of,
-    weights_of,
-)
+from keras_lab.binary_weight import weights_of
 from keras_lab.ops import Elementwise, sum_dtype
 from keras_lab.scale_variable import Scale
 
@@ -100,6 +95,9 @@ class LABAdam(keras.optimizers.Adam):
         )
         # In a namespace, because Keras and TensorFlow would track a list.
         self._given = types.SimpleNamespace(variables=[])
+        # While `apply` runs, whose last act is to count the step. Replicas
+        # share the optimizer, and wait for each other there.
+        self.is_applying = False
 
     def build(self, var_list):
         if self.built:
@@ -157,13 +155,28 @@ class LABAdam(keras.optimizers.Adam):
             learning_rate: η. Defaults to the present learning rate. At zero d
                 is infinite; at 1 it is the same up to a factor.
         """
-        v = self.velocity(variable)
-        direction = self._curvature_direction(v)
-        correction = self._correction(self.iterations, v.dtype)
+        function, v = self.relative_curvature(variable)
+        correction = self._correction(self._updates(), v.dtype)
         if learning_rate is None:
             learning_rate = self.learning_rate
         rate = ops.cast(learning_rate, correction.dtype) * correction
-        return direction.function(v) / ops.cast(rate, v.dtype)
+        return function(v) / ops.cast(rate, v.dtype)
+
+    def relative_curvature(self, variable):
+        """Returns √v + ε√(1−β₂ᵗ) as an `Elementwise`.
+
+        That is d without the factor 1/(η√(1−β₂ᵗ)). α does not depend on it, and
+        without it a learning rate of zero is no problem.
+        """
+        v = self.velocity(variable)
+        epsilon = self.epsilon * self._correction(self._updates(), v.dtype)
+        return Elementwise(
+            lambda v: (
+                backend.sqrt(ops.convert_to_tensor(v))
+                + ops.cast(epsilon, v.dtype)
+            ),
+            v,
+        )
 
     def update_step(self, gradient, variable, learning_rate):
         dtype = keras.backend.standardize_dtype(variable.dtype)
@@ -193,32 +206,26 @@ class LABAdam(keras.optimizers.Adam):
         self.assign_sub(variable, rate * m / (root + epsilon))
 
     def apply(self, grads, trainable_variables=None):
-        grads = list(grads)
-        variables = trainable_variables
-        if variables is None and self.built:
-            variables = self._given.variables
-            if len(grads) < len(variables):
-                variables = _without_scales(variables)
-        if variables is None or len(grads) != len(variables):
-            # Keras says what is wrong.
+        grads, variables = list(grads), self._given.variables
+        if trainable_variables is not None:
+            trainable_variables = variables = list(trainable_variables)
+        if not grads or len(grads) != len(variables):
+            # There is nothing to do, or Keras says what is wrong.
             return super().apply(grads, trainable_variables)
-        variables = keras_variables(list(variables))
         if not self.built:
             self.build(variables)
+        for weight in weights_of(variables):
+            weight.optimizer = self
         pairs = [
             (gradient, variable)
             for gradient, variable in zip(grads, variables)
             if not isinstance(variable, Scale)
         ]
-        if not pairs:
-            return
-        with refreshed_by_optimizer():
-            super().apply(*map(list, zip(*pairs)))
-        for gradient, variable in pairs:
-            weight = weight_of(variable)
-            if gradient is not None and weight is not None:
-                weight.optimizer = self
-                self.refresh(weight)
+        self.is_applying = True
+        try:
+            super().apply([g for g, _ in pairs], [v for _, v in pairs])
+        finally:
+            self.is_applying = False
 
     def finalize_variable_values(self, var_list):
         var_list = _without_scales(var_list)
@@ -229,7 +236,7 @@ class LABAdam(keras.optimizers.Adam):
                 # and the next training step would free it twice.
                 variable.assign(ops.copy(variable))
             for weight in weights_of(var_list):
-                self.refresh(weight)
+                weight.refresh()
 
     def stateless_apply(self, optimizer_variables, grads, trainable_variables):
         if not backend.SCALE_IS_TRAINABLE:
@@ -254,25 +261,10 @@ class LABAdam(keras.optimizers.Adam):
             [scope.get_current_value(variable) for variable in self.variables],
         )
 
-    def refresh(self, weight):
-        """Computes α of a `BinaryWeight` again, with the present curvature."""
-        v = self.velocity(weight.latent)
-        weight.refresh(self._curvature_direction(v))
-
-    def _curvature_direction(self, v):
-        """√v + ε√(1−β₂ᵗ): d without the factor 1/(η√(1−β₂ᵗ)).
-
-        α does not depend on that factor, and without it a learning rate of zero
-        is no problem.
-        """
-        epsilon = self.epsilon * self._correction(self.iterations, v.dtype)
-        return Elementwise(
-            lambda v: (
-                backend.sqrt(ops.convert_to_tensor(v))
-                + ops.cast(epsilon, v.dtype)
-            ),
-            v,
-        )
+    def _updates(self):
+        """The number of updates of v, in `apply` with the present one."""
+        steps = self._iterations + int(self.is_applying)
+        return ops.floor_divide(steps, self.gradient_accumulation_steps or 1)
 
     def _correction(self, step, dtype):
         """√(1−β₂ᵗ), but 1 at t = 0, when v = v̂ = 0."""
@@ -303,11 +295,7 @@ def refresh(model: keras.Layer) -> None:
             f"Received: model={model!r} of type {type(model).__name__}"
         )
     for weight in weights_of(model.weights):
-        optimizer = weight.optimizer
-        if optimizer is None:
-            weight.refresh()
-        else:
-            optimizer.refresh(weight)
+        weight.refresh()
 
 
 def _without_scales(variables):

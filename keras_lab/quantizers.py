@@ -14,7 +14,23 @@ __all__ = ["BWN", "LAB", "BinaryConnect", "KernelQuantizer", "SignActivation"]
 register = keras.saving.register_keras_serializable(package="keras_lab")
 
 
-class KernelQuantizer:
+class _Quantizer:
+    """What Keras needs to save a quantizer, and a `repr` that makes it."""
+
+    def get_config(self):
+        return {}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+    def __repr__(self):
+        arguments = self.get_config().items()
+        arguments = ", ".join(f"{name}={value!r}" for name, value in arguments)
+        return f"{type(self).__name__}({arguments})"
+
+
+class KernelQuantizer(_Quantizer):
     """Chooses the scale α of a binary weight ŵ = α·sign(w).
 
     Args:
@@ -57,13 +73,6 @@ class KernelQuantizer:
 
     def get_config(self):
         return {"scale": self.scale}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
-
-    def __repr__(self):
-        return _repr(self)
 
 
 @register
@@ -115,21 +124,11 @@ class BinaryConnect(KernelQuantizer):
 
 
 @register
-class SignActivation:
+class SignActivation(_Quantizer):
     """sign(x) in {−1, +1}; the gradient passes where |x| ≤ 1."""
 
     def __call__(self, x):
         return ops.sign_activation(x)
-
-    def get_config(self):
-        return {}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
-
-    def __repr__(self):
-        return _repr(self)
 
 
 def get_kernel_quantizer(identifier):
@@ -158,9 +157,3 @@ def _get(argument, identifier, known, base):
         f"`keras_lab.quantizers.{base.__name__}` object. "
         f"Received: {argument}={identifier!r}"
     )
-
-
-def _repr(quantizer):
-    arguments = quantizer.get_config().items()
-    arguments = ", ".join(f"{name}={value!r}" for name, value in arguments)
-    return f"{type(quantizer).__name__}({arguments})"

@@ -3,25 +3,27 @@
 import keras
 
 from keras_lab._backend import backend
+from keras_lab.scale_check import is_binary_connects, is_stale
 
 __all__ = ["Scale"]
 
 
 class Scale(keras.Variable):
-    """The variable of α.
+    """The variable of the α of a `BinaryWeight`.
 
     `model.set_weights` and Keras' training on JAX assign one variable after the
     other, the latent weight before its α. An assigned value that cannot be the
     scale of the latent weight is corrected here.
     """
 
-    weight = None
+    def __init__(self, weight, **options):
+        self.weight = weight
+        super().__init__(**options)
 
     @property
     def trainable(self):
         # With its latent weight, also if the user has frozen only that.
-        latent = True if self.weight is None else self.weight.latent.trainable
-        return super().trainable and latent
+        return super().trainable and self.weight.latent.trainable
 
     @trainable.setter
     def trainable(self, value):
@@ -32,20 +34,20 @@ class Scale(keras.Variable):
             # The step of an optimizer, for example a weight decay.
             return value
         value = self.assign_unchecked(value)
-        if self.weight is None or not backend.is_concrete(value):
-            return value
-        if not self.weight.quantizer.needs_curvature:
-            self.weight.repair()
-            return value
-        check = self.weight.scale_check
-        trained = backend.SCALE_IS_TRAINABLE and check.is_uniform
-        if trained and check.is_stale():
-            # Other optimizers average α, as they do all trainable variables.
-            self.weight.refresh()
-        check.remember()
-        if check.is_binary_connects():
-            self.weight.repair()
+        if backend.is_concrete(value):
+            self._correct()
         return value
+
+    def _correct(self):
+        weight = self.weight
+        if not weight.quantizer.needs_curvature or is_binary_connects(weight):
+            weight.repair()
+            return
+        if backend.SCALE_IS_TRAINABLE and weight.is_uniform:
+            # Other optimizers average α, as they do all trainable variables.
+            if is_stale(weight):
+                weight.refresh()
+        weight.remember()
 
     def assign_unchecked(self, value):
         return super().assign(value)

@@ -4,14 +4,10 @@ Keras creates the projections in `build`, as attributes of the layer.
 `BinaryAttention` puts a `BinaryEinsumDense` in the place of each.
 """
 
-import inspect
-
 import keras
 
-from keras_lab.constraints import WeightClip
-from keras_lab.layers.base import check_not_quantized, quantizer_config
+from keras_lab.layers.base import HasQuantizers
 from keras_lab.layers.dense import BinaryEinsumDense
-from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
 __all__ = [
     "BinaryAttention",
@@ -22,26 +18,8 @@ __all__ = [
 register = keras.saving.register_keras_serializable(package="keras_lab")
 
 
-class BinaryAttention:
+class BinaryAttention(HasQuantizers):
     """A mixin that makes the projections of a Keras attention layer binary."""
-
-    _constraints = ("kernel_constraint",)
-
-    def __init__(
-        self, *args, kernel_quantizer="lab", input_quantizer=None, **kwargs
-    ):
-        kernel_quantizer = get_kernel_quantizer(kernel_quantizer)
-        input_quantizer = get_input_quantizer(input_quantizer)
-        given = inspect.signature(super().__init__).bind_partial(
-            *args, **kwargs
-        )
-        if kernel_quantizer and "kernel_constraint" not in given.arguments:
-            kwargs["kernel_constraint"] = WeightClip()
-        super().__init__(*args, **kwargs)
-        if kernel_quantizer or input_quantizer:
-            check_not_quantized(self.name, self.dtype_policy)
-        self.kernel_quantizer = kernel_quantizer
-        self.input_quantizer = input_quantizer
 
     def __setattr__(self, name, value):
         if type(value) is keras.layers.EinsumDense:
@@ -53,9 +31,6 @@ class BinaryAttention:
                 }
             )
         super().__setattr__(name, value)
-
-    def get_config(self):
-        return {**super().get_config(), **quantizer_config(self)}
 
 
 @register

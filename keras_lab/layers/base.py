@@ -11,22 +11,23 @@ import keras
 from keras import ops
 
 from keras_lab._backend import backend
-from keras_lab.binary_weight import BinaryWeight, repair_scales
+from keras_lab.binary_weight import BinaryWeight
 from keras_lab.constraints import WeightClip
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
-__all__ = ["BinaryLayer", "check_not_quantized"]
+__all__ = ["BinaryLayer", "HasQuantizers"]
 
 
-class BinaryLayer:
-    """A mixin that binarizes the kernels of a Keras layer.
+class HasQuantizers:
+    """A mixin that gives a Keras layer the arguments for its quantizers.
 
-    A subclass lists its kernels in `_kernels`: the name that Keras gives each
-    variable, and which of its axes are output channels.
+    A subclass lists the arguments of Keras for the constraints of its kernels
+    in `_constraints`. By default latent weights are clipped.
     """
 
-    _kernels = {"kernel": (-1,)}
     _constraints = ("kernel_constraint",)
+    kernel_quantizer = None
+    input_quantizer = None
 
     def __init__(
         self, *args, kernel_quantizer="lab", input_quantizer=None, **kwargs
@@ -43,49 +44,78 @@ class BinaryLayer:
         super().__init__(*args, **kwargs)
         self.kernel_quantizer = kernel_quantizer
         self.input_quantizer = input_quantizer
-        self._check_can_have(self.dtype_policy)
+        self._check_dtype_policy(self.dtype_policy)
+
+    @property
+    def dtype_policy(self):
+        return super().dtype_policy
+
+    @dtype_policy.setter
+    def dtype_policy(self, policy):
+        self._check_dtype_policy(keras.dtype_policies.get(policy))
+        super(HasQuantizers, type(self)).dtype_policy.fset(self, policy)
+
+    def _check_dtype_policy(self, policy):
+        if self.kernel_quantizer is None and self.input_quantizer is None:
+            return
+        # Keras' quantized layers would read the latent weight.
+        if policy.quantization_mode is not None:
+            raise ValueError(
+                f"Layer '{self.name}' is binary, so it cannot be quantized. "
+                "Use a floating-point dtype policy such as 'float32' or "
+                f"'mixed_bfloat16'. Received: dtype='{policy.name}'"
+            )
+
+    def get_config(self):
+        quantizers = {
+            name: keras.saving.serialize_keras_object(getattr(self, name))
+            for name in ("kernel_quantizer", "input_quantizer")
+        }
+        return {**super().get_config(), **quantizers}
+
+
+class BinaryLayer(HasQuantizers):
+    """A mixin that binarizes the kernels of a Keras layer.
+
+    A subclass lists its kernels in `_kernels`: the name that Keras gives each
+    variable, and which of its axes are output channels.
+    """
+
+    _kernels = {"kernel": (-1,)}
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
         self._binary_weights = {}
         for name in self._kernels:
             setattr(self, _alpha_name(name), None)
 
     def add_weight(self, *args, name=None, **kwargs):
+        is_latent = name in self._kernels and self.kernel_quantizer is not None
+        if is_latent:
+            # Not cast automatically: the sign is that of the latent weight, not
+            # of a half-precision copy. All replicas hold and constrain the same
+            # value, so that of the first one is enough.
+            kwargs.update(autocast=False, aggregation="only_first_replica")
+        if name in self._kernels:
+            shape = tuple(kwargs.get("shape", args[0] if args else ()))
+            if 0 in shape:
+                raise ValueError(
+                    f"Layer '{self.name}' cannot have an empty kernel. "
+                    f"Received: {name} of shape {shape}"
+                )
         # Keras may build the layer inside a function that is being compiled.
         with backend.init_scope():
-            return self._add_weight(*args, name=name, **kwargs)
+            variable = super().add_weight(*args, name=name, **kwargs)
+            if is_latent:
+                self._add_binary_weight(name, variable)
+        return variable
 
-    def _add_weight(self, *args, name=None, **kwargs):
-        if name not in self._kernels:
-            return super().add_weight(*args, name=name, **kwargs)
-        shape = kwargs.get("shape", args[0] if args else ())
-        if 0 in shape:
-            raise ValueError(
-                f"Layer '{self.name}' cannot have an empty kernel. "
-                f"Received: {name} of shape {tuple(shape)}"
-            )
-        if self.kernel_quantizer is None:
-            return super().add_weight(*args, name=name, **kwargs)
-        self._check_can_have(self.dtype_policy)
-        # Not cast automatically: the sign is that of the latent weight, not of
-        # a half-precision copy. All replicas hold and constrain the same value,
-        # so that of the first one is enough.
-        latent = super().add_weight(
-            *args,
-            name=name,
-            **{
-                **kwargs,
-                "autocast": False,
-                "aggregation": "only_first_replica",
-            },
-        )
+    def _add_binary_weight(self, name, latent):
         if not keras.backend.is_float_dtype(latent.dtype):
             raise ValueError(
                 f"Layer '{self.name}' needs a floating-point latent weight. "
                 f"Received: {name} of dtype {latent.dtype}"
             )
-        self._add_binary_weight(name, latent)
-        return latent
-
-    def _add_binary_weight(self, name, latent):
         shape, keep = self._scale_axes(name, tuple(latent.shape))
         alpha = _alpha_name(name)
         with keras.name_scope(self.name, caller=self):
@@ -173,23 +203,6 @@ class BinaryLayer:
             f"Received: mode='{mode}'"
         )
 
-    @property
-    def dtype_policy(self):
-        return super().dtype_policy
-
-    @dtype_policy.setter
-    def dtype_policy(self, policy):
-        self._check_can_have(keras.dtype_policies.get(policy))
-        super(BinaryLayer, type(self)).dtype_policy.fset(self, policy)
-
-    def _check_can_have(self, policy):
-        if self.kernel_quantizer or self.input_quantizer:
-            check_not_quantized(self.name, policy)
-
-    def set_weights(self, weights):
-        super().set_weights(weights)
-        repair_scales(self.weights)
-
     # Keras' Dense and Conv save only the variables that they know.
     def save_own_variables(self, store):
         if self._saves_as_keras():
@@ -222,7 +235,8 @@ class BinaryLayer:
                 )
         for name, variable in variables.items():
             variable.assign(store[name])
-        repair_scales(self.weights)
+        for weight in self._binary_weights.values():
+            weight.repair()
 
     def _saves_as_keras(self):
         # Its variables may be those of LoRA or of a quantization.
@@ -232,30 +246,6 @@ class BinaryLayer:
         names = [*self._kernels, "bias", *map(_alpha_name, self._kernels)]
         variables = [getattr(self, name, None) for name in names]
         return [variable for variable in variables if variable is not None]
-
-    def get_config(self):
-        return {**super().get_config(), **quantizer_config(self)}
-
-
-def quantizer_config(layer) -> dict:
-    """Returns the quantizers of a layer, for its `get_config`."""
-    return {
-        name: keras.saving.serialize_keras_object(getattr(layer, name))
-        for name in ("kernel_quantizer", "input_quantizer")
-    }
-
-
-def check_not_quantized(name, policy):
-    """Raises ValueError if a dtype policy is one of a quantized layer.
-
-    Keras' quantized layers would read the latent weight.
-    """
-    if policy.quantization_mode is not None:
-        raise ValueError(
-            f"Layer '{name}' is binary, so it cannot be quantized. Use a "
-            "floating-point dtype policy such as 'float32' or "
-            f"'mixed_bfloat16'. Received: dtype='{policy.name}'"
-        )
 
 
 def _alpha_name(kernel_name):

@@ -24,7 +24,6 @@ import keras
 from keras import ops
 
 from keras_lab._backend import backend
-from keras_lab.binary_weight import repair_scales
 
 __all__ = ["Ahead", "DeferredGradient", "TimeLoop", "ahead_of"]
 
@@ -194,7 +193,3 @@ class TimeLoop:
             _, outputs, _ = results
             deferred.set_states(initial_state[0], outputs, self.go_backwards)
         return results
-
-    def set_weights(self, weights):
-        super().set_weights(weights)
-        repair_scales(self.weights)

