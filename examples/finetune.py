@@ -63,7 +63,7 @@ SETTINGS = {
     "images": None,
     "validation": False,
     "batch": 128,
-    "learning_rate": 0.001,
+    "learning_rate": 0.002,
     "distill": 1.0,
     "temperature": 2.0,
     "progressive": 0,
@@ -295,7 +295,7 @@ def parse(argv=None):
     add("--seed", nargs="+", type=int, default=[1])
     add("--epochs", type=int, default=30)
     add("--batch", type=int, default=128)
-    add("--learning-rate", type=float, default=0.001)
+    add("--learning-rate", type=float, default=0.002)
     add("--distill", type=float, default=1.0, help="its weight in the loss")
     add("--temperature", type=float, default=2.0, help="of distillation")
     add("--progressive", type=int, default=0, help="epochs; default: none")

@@ -31,7 +31,7 @@ def fine_tune(
     loss=None,
     metrics=None,
     loss_weights=None,
-    learning_rate: float = 0.001,
+    learning_rate: float = 0.002,
     batch_size: int = 128,
     steps_per_epoch: int | None = None,
     shuffle: bool = True,
@@ -63,7 +63,7 @@ def fine_tune(
         loss, metrics, loss_weights: As in `compile`. Default to those that
             `trained` was compiled with; the weights only with its loss.
         learning_rate: Where the cosine begins. It ends at 0. Defaults to
-            `0.001`.
+            `0.002`.
         batch_size: The size of a batch of arrays. Defaults to `128`.
         steps_per_epoch: As in `fit`. Needed for data of unknown length.
         shuffle: As in `fit`.
