@@ -6,13 +6,15 @@ It resumes from Keras' `BackupAndRestore`, or from a checkpoint of
 
 import contextlib
 import importlib
+import math
 import multiprocessing
 import random
+import resource
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 FORK = multiprocessing.get_context("fork")
 EPOCHS = 12
@@ -73,17 +75,29 @@ def train_and_save(train, folder):
     (folder / "partial.npz").rename(folder / "weights.npz")
 
 
-def is_killed(train, folder, after=None):
-    """Trains in a process of its own. Returns whether it had to be killed."""
+def is_killed(train, folder, after=math.inf):
+    """Trains in a process of its own. Returns whether it had to be killed.
+
+    It is killed when it has used so many seconds of CPU time, which do not
+    depend on what else the machine does.
+    """
     process = FORK.Process(target=train_and_save, args=(train, folder))
     process.start()
-    process.join(after)
-    if process.is_alive():
-        process.kill()
-        process.join()
-        return True
+    used = psutil.Process(process.pid)
+    while process.is_alive():
+        with contextlib.suppress(psutil.Error):  # It has just ended.
+            if sum(used.cpu_times()[:2]) > after:
+                process.kill()
+                process.join()
+                return True
+        process.join(0.01)
     assert process.exitcode == 0, process.exitcode
     return False
+
+
+def cpu_seconds():
+    """The CPU time of all processes that have ended."""
+    return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
 
 
 def weights(folder):
@@ -94,15 +108,15 @@ def weights(folder):
 def kill_and_compare(train, folder, trainings, rng):
     whole, kills, equal = folder / "whole", 0, 0
     whole.mkdir()
-    begin = time.time()
+    begin = cpu_seconds()
     is_killed(train, whole)
-    seconds = time.time() - begin
+    seconds = cpu_seconds() - begin
     for number in range(trainings):
         part = folder / str(number)
         part.mkdir()
         # At most 8 times: starting takes about half of the time.
         limits = [rng.uniform(0.4, 1) * seconds for _ in range(8)]
-        for after in (*limits, None):
+        for after in (*limits, math.inf):
             if not is_killed(train, part, after):
                 break
             kills += 1
