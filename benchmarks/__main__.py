@@ -35,7 +35,13 @@ def parse(argv):
         prog="python -m benchmarks", description=__doc__.split("\n\n")[0]
     )
     add = parser.add_argument
-    add("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
+    add(
+        "parts",
+        nargs="*",
+        metavar="PART",
+        help="default: "
+        f"{', '.join(PARTS)}; on request: {', '.join(ON_REQUEST)}",
+    )
     add("--again", action="store_true", help="run finished parts again")
     add("--quick", action="store_true", help="a smoke test; needs --results")
     add("--report", action="store_true", help="run nothing, write the tables")

@@ -89,8 +89,12 @@ class BinaryWeight:
 
     @property
     def optimizer(self):
-        """The `LABAdam` that trains the latent weight, or `None`."""
-        return self._optimizer()
+        """The `LABAdam` that has trained the latent weight, or `None`."""
+        optimizer = self._optimizer()
+        if optimizer is None or optimizer.is_applying:
+            return optimizer
+        # Before its first step it knows no curvature.
+        return optimizer if optimizer.has_stepped() else None
 
     @optimizer.setter
     def optimizer(self, optimizer):
@@ -131,12 +135,12 @@ class BinaryWeight:
 
     def refresh_in_update(self, w):
         """Computes α for a w that an optimizer is about to assign."""
-        optimizer = self.optimizer
+        optimizer = self._optimizer()
         if optimizer is not None and optimizer.is_applying:
             self.alpha.assign_unchecked(self.present_scale(w))
             return
         if self.quantizer.needs_curvature and not self.is_uniform:
-            # Python shows it once, because it is the same for all weights.
+            # The same text for all weights, so that Python shows it only once.
             warnings.warn(
                 "The optimizer does not provide the curvature that the "
                 "loss-aware LAB quantizer needs. The curvature is assumed to "

@@ -297,7 +297,7 @@ def draw(losses, baseline, files) -> Figure:
         color="0.4",
     )
     left.set(xlabel="epoch", ylabel="held-out cross-entropy (nats per byte)")
-    left.xaxis.get_major_locator().set_params(integer=True)
+    left.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     left.set_title("Character LSTM with four kinds of weight")
     left.legend(frameon=False)
     sizes = [file.bytes / 1000 for file in files]

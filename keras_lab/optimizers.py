@@ -209,12 +209,15 @@ class LABAdam(keras.optimizers.Adam):
         grads, variables = list(grads), self._given.variables
         if trainable_variables is not None:
             trainable_variables = variables = list(trainable_variables)
+        elif len(grads) < len(variables):
+            variables = _without_scales(variables)
         if not grads or len(grads) != len(variables):
             # There is nothing to do, or Keras says what is wrong.
             return super().apply(grads, trainable_variables)
         if not self.built:
             self.build(variables)
-        for weight in weights_of(variables):
+        known = set(weights_of(self._given.variables))
+        for weight in known.intersection(weights_of(variables)):
             weight.optimizer = self
         pairs = [
             (gradient, variable)
@@ -260,6 +263,10 @@ class LABAdam(keras.optimizers.Adam):
             [scope.get_current_value(variable) for variable in variables],
             [scope.get_current_value(variable) for variable in self.variables],
         )
+
+    def has_stepped(self) -> bool:
+        """Whether it has changed variables, or was loaded after it had."""
+        return bool(ops.convert_to_numpy(self.iterations))
 
     def _updates(self):
         """The number of updates of v, in `apply` with the present one."""

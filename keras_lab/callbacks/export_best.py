@@ -82,7 +82,7 @@ class ExportBest(keras.callbacks.Callback):
         from tflite_export import Format, export_tflite
 
         # Raises TypeError if there is no such option.
-        inspect.signature(export_tflite).bind_partial(**options)
+        inspect.signature(export_tflite).bind(None, filename, **options)
         check_can_be_repeated("recalibrate", recalibrate)
         check_is_finite(recalibrate)
         self.filename = check_target("filename", filename, SUFFIXES)

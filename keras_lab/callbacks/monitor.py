@@ -51,8 +51,8 @@ class BinaryMonitor(keras.callbacks.Callback):
     Steps are those of `optimizer.iterations`: with gradient accumulation a step
     is an update, not a batch. A second `fit` continues the first one. To resume
     a training, create a new monitor with the same `filename`. It keeps the rows
-    up to the point where the training resumes. A training from the start starts
-    a new file.
+    up to the point where the training resumes. A training that begins again
+    begins a new file.
 
     Args:
         filename: The CSV file to write at the end of each epoch, with the rows

@@ -233,6 +233,8 @@ class BinaryLayer(HasQuantizers):
                     "the quantizer's `scale`, 'tensor' or 'channel'. Received: "
                     f"a file with the shape {tuple(store[name].shape)}"
                 )
+        for weight in self._binary_weights.values():
+            weight.is_uniform = False  # α is what was saved.
         for name, variable in variables.items():
             variable.assign(store[name])
         for weight in self._binary_weights.values():

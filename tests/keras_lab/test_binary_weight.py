@@ -62,6 +62,48 @@ def test_another_optimizer_after_labadam_takes_over():
     check_alpha_is_mean(model)
 
 
+def test_alpha_stays_until_a_new_optimizer_takes_its_first_step():
+    model = network()
+    train(model, keras_lab.LABAdam(0.01))
+    before = [w.alpha.numpy() for w in weights_of(model.variables)]
+    keras_lab.LABAdam(0.001).build(model.trainable_variables)
+    for weight, alpha in zip(weights_of(model.variables), before):
+        weight.check_alpha()
+        np.testing.assert_array_equal(weight.current_scale(), alpha)
+
+
+def test_a_step_that_keras_refuses_changes_nothing():
+    model = network()
+    model.layers[0].trainable = False
+    train(model, keras_lab.LABAdam(0.01))
+    model.layers[0].trainable = True
+    before = [w.alpha.numpy() for w in weights_of(model.variables)]
+    variables = model.trainable_variables
+    gradients = [keras.ops.ones(v.shape) for v in variables]
+    with pytest.raises(ValueError, match=r"[Uu]nknown variable"):
+        model.optimizer.apply(gradients, variables)
+    keras_lab.refresh(model)
+    after = [w.alpha.numpy() for w in weights_of(model.variables)]
+    np.testing.assert_allclose(after, before, rtol=1e-5)
+
+
+def test_gradients_of_the_scales_may_be_left_out(rng):
+    model, optimizer = network(), keras_lab.LABAdam(0.01)
+    optimizer.build(model.trainable_variables)
+    weights = weights_of(model.variables)
+    scales = {id(weight.alpha) for weight in weights}
+    variables = [v for v in model.trainable_variables if id(v) not in scales]
+    gradients = [rng.normal(size=v.shape).astype("float32") for v in variables]
+    optimizer.apply(list(map(keras.ops.convert_to_tensor, gradients)))
+    for weight in weights:
+        d = optimizer.curvature(weight.latent)
+        alpha = keras.ops.convert_to_numpy(
+            weight.compute_scale(weight.latent, d)
+        )
+        np.testing.assert_allclose(weight.alpha.numpy(), alpha, rtol=1e-5)
+        assert abs(alpha / np.mean(np.abs(weight.latent.numpy())) - 1) > 1e-4
+
+
 def test_a_foreign_optimizer_on_two_replicas_keeps_alpha_true(strategy):
     with strategy.scope():
         model = network("bwn")

@@ -122,23 +122,37 @@ def test_channels_with_equal_scales_share_one_scale(path):
     assert report.oldest_runtime == "TensorFlow 2.13 or LiteRT 1.0.1"
 
 
-@pytest.mark.parametrize(("kind", "bits"), [("float16", 11), ("int8", 8)])
-def test_biases_of_integer_layers_are_rounded(kind, bits):
-    keras.utils.set_random_seed(1)
-    model = net((64,), dense(300), maker(layers.ReLU)(), dense(10))()
+@pytest.mark.parametrize(("kind", "bits"), [("float16", 24), ("int8", 8)])
+def test_int8_rounds_biases_of_integer_layers_to_8_bits(kind, bits):
     bias = np.random.default_rng(1).normal(size=300).astype("float32")
+    model = net((64,), dense(300), maker(layers.ReLU)(), dense(10))()
     model.layers[0].bias.assign(bias)
-    content = Exported(model).content("fast", kind)
-    flat = FlatModel(content)
-    (stored,) = [
-        flat.constant(tensor)
-        for tensor in flat.subgraphs[0].tensors
-        if tuple(tensor.shape) == (300,) and flat.is_constant(tensor)
-    ]
-    assert stored.dtype == np.float32
+    (stored,) = float_vectors(Exported(model).content("fast", kind))
     assert np.all(np.abs(stored - bias) <= 2.0**-bits * np.abs(bias))
     mantissa, _ = np.frexp(stored.astype("float64"))
     np.testing.assert_array_equal(mantissa * 2**bits % 1, 0)
+
+
+def test_biases_before_a_sign_are_not_rounded():
+    signs = dense(300, **sign), norm, dense(10, **sign)
+    model = Exported(randomize(net((64,), dense(40), norm, *signs)()))
+    exact = float_vectors(model.content("fast"))
+    assert exact
+    for kind in TOLERANCE:
+        same = float_vectors(model.content("fast", kind))
+        np.testing.assert_array_equal(same, exact)
+
+
+def float_vectors(content):
+    """The constants of 300 float32 numbers."""
+    flat = FlatModel(content)
+    return [
+        flat.constant(tensor)
+        for tensor in flat.subgraphs[0].tensors
+        if tuple(tensor.shape) == (300,)
+        and flat.type_name(tensor) == "FLOAT32"
+        and flat.is_constant(tensor)
+    ]
 
 
 def test_an_embedding_is_looked_up_in_int8():

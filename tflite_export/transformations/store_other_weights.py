@@ -5,8 +5,8 @@ matrix becomes integers with one scale per channel. Where the format computes in
 int8, the runtime multiplies them as they are ("dynamic range"). Everything else
 becomes float16 or int8 behind a DEQUANTIZE, which the runtime runs once. Only
 the bias of an operator with integer weights stays float32: with any other one
-XNNPACK fails to load the file. Its numbers are rounded, so that a container
-takes about two bytes for each of them.
+XNNPACK fails to load the file. In int8 it is rounded to bfloat16, so that a
+container takes about two bytes per number.
 """
 
 import numpy as np
@@ -104,7 +104,8 @@ class _Constant:
         if not self.users:
             return
         if self._is_bias_of_integers():
-            self._round(kind)
+            if kind == OtherWeights.INT8 and not self._is_near_signs():
+                self._round_to_bfloat16()
             return
         is_float16 = kind == OtherWeights.FLOAT16 or self.value.ndim == 1
         if is_float16 or self._is_near_signs():
@@ -146,13 +147,9 @@ class _Constant:
             for user in self.users
         )
 
-    def _round(self, kind):
-        """Rounds to the precision of bfloat16 for int8, else of float16."""
-        exact = kind == OtherWeights.FLOAT16 or self._is_near_signs()
-        dropped = 13 if exact else 16  # Of the 23 bits of a mantissa.
+    def _round_to_bfloat16(self):
         bits = self.value.copy().view(np.uint32)
-        bits = bits + (1 << dropped - 1) >> dropped << dropped
-        rounded = bits.view(np.float32)
+        rounded = (bits + 0x8000 & 0xFFFF0000).view(np.float32)
         if np.all(np.isfinite(rounded)):
             self.tensor.buffer = self.model.add_buffer(rounded)
 
