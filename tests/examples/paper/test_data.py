@@ -147,6 +147,8 @@ class Evil:
         ),
         (files.read_mat, b"MATLAB 5.0"),
     ],
+    # Without names they would be the bytes, which differ between processes.
+    ids=["idx", "cifar", "mat"],
 )
 def test_a_damaged_file_is_named_and_cannot_run_code(
     tmp_path, monkeypatch, read, content

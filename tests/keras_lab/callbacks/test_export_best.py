@@ -101,7 +101,13 @@ def test_a_model_that_its_first_step_builds_is_exported(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("format", "zip"), ("batchsize", 3), ("batch_size", 0), ("mode", "best")],
+    [
+        ("format", "zip"),
+        ("batchsize", 3),
+        ("batch_size", 0),
+        ("mode", "best"),
+        ("model", None),
+    ],
 )
 def test_wrong_options_are_an_error_before_training(tmp_path, name, value):
     model = network()
