@@ -36,6 +36,11 @@ def attributes(layer) -> dict:
     return vars(layer)
 
 
+def clip(w, limit):
+    """w with its entries clipped to ±limit."""
+    return ops.clip(w, -limit, limit)
+
+
 def constrain_value(variable):
     """Only TensorFlow's variables have another variable inside."""
 

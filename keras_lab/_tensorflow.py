@@ -51,6 +51,11 @@ def attributes(layer) -> dict:
     return vars(layer)
 
 
+def clip(w, limit):
+    """w with its entries clipped to ±limit."""
+    return ops.clip(w, -limit, limit)
+
+
 def constrain_value(variable):
     """Gives a variable's constraint to TensorFlow's own variable inside.
 

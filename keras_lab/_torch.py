@@ -55,6 +55,18 @@ def attributes(layer) -> dict:
     return {**vars(layer), **dict(layer.named_children())}
 
 
+def clip(w, limit):
+    """w with its entries clipped to ±limit.
+
+    A variable is clipped in place, several times as fast: an optimizer assigns
+    the result to it anyway.
+    """
+    if isinstance(w, keras.Variable):
+        with torch.no_grad():
+            return w.value.clamp_(-limit, limit)
+    return ops.clip(w, -limit, limit)
+
+
 def constrain_value(variable):
     """Only TensorFlow's variables have another variable inside."""
 

@@ -3,7 +3,8 @@
 import numbers
 
 import keras
-from keras import ops
+
+from keras_lab._backend import backend
 
 __all__ = ["WeightClip"]
 
@@ -28,7 +29,7 @@ class WeightClip(keras.constraints.Constraint):
         self.limit = limit
 
     def __call__(self, w):
-        return ops.clip(w, -self.limit, self.limit)
+        return backend.clip(w, self.limit)
 
     def get_config(self):
         return {"limit": self.limit}
