@@ -66,7 +66,8 @@ def test_alpha_stays_until_a_new_optimizer_takes_its_first_step():
     model = network()
     train(model, keras_lab.LABAdam(0.01))
     before = [w.alpha.numpy() for w in weights_of(model.variables)]
-    keras_lab.LABAdam(0.001).build(model.trainable_variables)
+    optimizer = keras_lab.LABAdam(0.001)
+    optimizer.build(model.trainable_variables)
     for weight, alpha in zip(weights_of(model.variables), before):
         weight.check_alpha()
         np.testing.assert_array_equal(weight.current_scale(), alpha)
