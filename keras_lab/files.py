@@ -13,7 +13,6 @@ import zlib
 from pathlib import Path
 
 __all__ = [
-    "check_folder",
     "check_target",
     "load_model",
     "replacing",
@@ -89,17 +88,6 @@ def target_problem(path: Path, suffixes=()) -> str | None:
         # The name is too long, has a null character, ...
         return f"is not a valid path ({error})"
     return None
-
-
-def check_folder(argument: str, path) -> Path:
-    """Returns `path` as a `Path`. Raises ValueError if it is a file."""
-    path = _as_path(argument, path)
-    if path.exists() and not path.is_dir():
-        raise ValueError(
-            f"`{argument}` must be a folder, not a file. "
-            f"Received: {argument}='{path}'"
-        )
-    return path
 
 
 def _as_path(argument, path):
