@@ -54,7 +54,7 @@ def headline(results):
             "inference, {} (ours: `fast`, which is in the `.tflz`)",
             "fast",
             lambda row: 1000 * statistics.median(row["seconds"]["1"]),
-            lambda ms: f"{ms:.2f} ms",
+            lambda ms: f"{ms:.3g} ms",
         ),
     ):
         for network, title in NETWORKS.items():

@@ -93,7 +93,7 @@ def ratio(row):
     return spread(row["ratio"])
 
 
-def times(values, factor=1, digits=2):
+def times(values, factor=1, digits=3):
     return spread(harness.spread([factor * v for v in values]), digits)
 
 
