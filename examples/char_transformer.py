@@ -2,6 +2,7 @@
 
     python examples/char_transformer.py --epochs 10 --tune-epochs 5
     python examples/char_transformer.py --quick
+    python examples/char_transformer.py --report results/char_transformer
 
 A decoder of causal attention and dense blocks with a softmax over the next
 byte, about 1.2 million weights. The text is War and Peace, unless `--text`
@@ -24,11 +25,19 @@ import keras
 
 import keras_lab
 import tflite_export
-from examples.environment import environment, write_json
+from examples.environment import (
+    environment,
+    markdown_table,
+    mean_and_spread,
+    origin,
+    show_table,
+    write_json,
+)
 from examples.paper import data as datasets
 from examples.text_options import load_text, make_parser
 
 SCHEMES = ("lab", "bwn")
+FORMATS = ("float", "packed_float", "packed", "fast")
 QUICK = {"width": 16, "blocks": 1, "heads": 2, "steps": 16, "batch": 8,
          "epochs": 1, "tune_epochs": 1, "bytes": 20000}  # fmt: skip
 
@@ -128,7 +137,7 @@ def export(model, test, options, name) -> dict:
     """Writes and runs a file in each format; returns sizes and nats."""
     results, x = {}, test.x[:32]
     expected = nats(model, datasets.Part(x, test.y[:32]), options.batch)
-    for format in ("float", "packed_float", "packed", "fast"):
+    for format in FORMATS:
         path = options.output / f"{name}-{format}.tflite"
         report = tflite_export.export_tflite(
             model, path, format, batch_size=1, validation_data=x[:8]
@@ -160,9 +169,48 @@ def backup(options, name):
     return keras.callbacks.BackupAndRestore(folder, delete_checkpoint=True)
 
 
+def report(folder: Path) -> None:
+    """Prints the tables of a folder, and puts them into its page, if any."""
+    read = [json.loads(p.read_text()) for p in sorted(folder.glob("*-*.json"))]
+    stages, files = [], []
+    for scheme in SCHEMES:
+        runs = [run for run in read if run["scheme"] == scheme]
+        if not runs:
+            continue
+        columns = (
+            ("test_nats", "float"),
+            ("validation_nats", "binarized"),
+            ("validation_nats", "fine-tuned"),
+            ("test_nats", "fine-tuned"),
+        )
+        nats = [
+            mean_and_spread([run[part][stage] for run in runs], 3)
+            for part, stage in columns
+        ]
+        stages.append([scheme, len(runs), *nats])
+        for format in FORMATS:
+            found = [run["files"][format] for run in runs]
+            off = max(abs(f["nats"] - f["nats_of_keras"]) for f in found)
+            sizes = [
+                f"{found[0][key] / 1000:,.0f} kB"
+                for key in ("bytes", "container_bytes")
+            ]
+            files.append([scheme, f'`"{format}"`', *sizes, f"{off:.4f}"])
+    heads = ("float, test", "binarized", "fine-tuned", "fine-tuned, test")
+    tables = (
+        markdown_table(("scheme", "runs", *heads), stages),
+        markdown_table(
+            ("scheme", "format", "file", "container", "nats off Keras"), files
+        ),
+        origin(run["environment"] for run in read),
+    )
+    show_table(folder, "\n\n".join(tables))
+
+
 def parse(argv=None):
     parser = make_parser(__doc__.split("\n\n")[0])
     add = parser.add_argument
+    add("--report", type=Path, help="only the tables of a folder of results")
     add("--scheme", nargs="+", choices=SCHEMES, default=SCHEMES)
     add("--seed", nargs="+", type=int, default=[1])
     add("--width", type=int, default=160)
@@ -184,12 +232,17 @@ def parse(argv=None):
 
 def main(argv=None):
     options = parse(argv)
+    if options.report:
+        report(options.report)
+        return
     try:
         data = load_text(options, options.steps, options.batch, options.bytes)
     except datasets.DataError as error:
         sys.exit(f"error: {error}")
     options.output.mkdir(parents=True, exist_ok=True)
-    settings = {k: v for k, v in vars(options).items() if k != "output"}
+    settings = {
+        k: v for k, v in vars(options).items() if k not in ("output", "report")
+    }
     for seed in options.seed:
         trained = train_float(data, options, seed)
         for scheme in options.scheme:
@@ -209,7 +262,7 @@ def main(argv=None):
                     **result,
                 },
             )
-            print(json.dumps(result["test_nats"], indent=2))
+    report(options.output)
 
 
 if __name__ == "__main__":

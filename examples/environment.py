@@ -4,6 +4,8 @@ import datetime
 import json
 import os
 import platform
+import statistics
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -54,3 +56,39 @@ def write_text(path: str | Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
         partial.write_text(text)
+
+
+def mean_and_spread(values: Sequence[float], digits: int) -> str:
+    """Mean ± standard deviation over runs, if there are several."""
+    mean = f"{statistics.fmean(values):.{digits}f}"
+    if len(values) == 1:
+        return mean
+    return f"{mean} ± {statistics.stdev(values):.{digits}f}"
+
+
+def markdown_table(heads: Sequence[str], lines: Iterable[Sequence]) -> str:
+    """Returns a Markdown table, for the heads of its columns and its lines."""
+    rows = [heads, ["---"] * len(heads), *lines]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
+
+
+def origin(environments: Iterable[dict]) -> str:
+    """When something was measured, and with which versions."""
+    names = ("date", "keras_lab", "keras", "tensorflow", "numpy")
+    environments = list(environments)
+    date, *versions = (
+        " to ".join(sorted({each[name] for each in environments}))
+        for name in names
+    )
+    versions = ", ".join(map(" ".join, zip(names[1:], versions)))
+    return f"Measured {date}. {versions}."
+
+
+def show_table(folder: Path, text: str) -> None:
+    """Prints a table, and puts it into the README of its folder, if any."""
+    print("\n" + text)
+    page = folder / "README.md"
+    if page.exists():
+        before, begin, rest = page.read_text().partition("<!-- table -->\n")
+        _, end, after = rest.partition("<!-- end -->")
+        write_text(page, f"{before}{begin}{text}\n{end}{after}")

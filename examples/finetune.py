@@ -19,6 +19,7 @@ images: it trains on 45,000 images and measures on the other 5,000.
 
 import argparse
 import collections
+import itertools
 import json
 import os
 import sys
@@ -32,7 +33,14 @@ import numpy as np
 
 import keras_lab
 import tflite_export
-from examples.environment import environment, write_json, write_text
+from examples.environment import (
+    environment,
+    markdown_table,
+    mean_and_spread,
+    origin,
+    show_table,
+    write_json,
+)
 from examples.paper import data as datasets
 from examples.paper.data import Part
 from keras_lab.quantizers import BWN, LAB, BinaryConnect
@@ -67,10 +75,10 @@ SETTINGS = {
     "distill": 1.0,
     "temperature": 2.0,
     "progressive": 0,
+    "keep": None,
     "augment": True,
 }
 BORDER = 4
-BEGIN, END = "<!-- finetune: table -->\n", "<!-- finetune: end -->"
 
 
 class Batches(keras.utils.PyDataset):
@@ -133,6 +141,7 @@ def run(scheme, seed, trained, train, test, options) -> None:
         validation_data=test,
         epochs=options.epochs,
         kernel_quantizer=SCHEMES[scheme][1],
+        filters=lambda layer: layer.name not in (options.keep or ()),
         loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
         learning_rate=options.learning_rate,
@@ -165,7 +174,7 @@ def previous(path, settings) -> dict:
     """The result in a file, finished or not, or a new one."""
     result = {**settings, "history": {}}
     if path.exists():
-        result = json.loads(path.read_text())
+        result = SETTINGS | json.loads(path.read_text())
     for name, value in settings.items():
         if result[name] != value:
             sys.exit(
@@ -229,7 +238,7 @@ def read(folder: Path) -> dict[tuple, list[dict]]:
     """Reads the results below a folder and groups them by their settings."""
     results = collections.defaultdict(list)
     for path in sorted(folder.rglob("*-*.json")):
-        result = json.loads(path.read_text())
+        result = SETTINGS | json.loads(path.read_text())
         if "exported" in result.get("accuracy", {}):
             results[describe(result), result["epochs"]].append(result)
     return dict(sorted(results.items(), key=lambda item: item[0][::-1]))
@@ -237,52 +246,37 @@ def read(folder: Path) -> dict[tuple, list[dict]]:
 
 def describe(result) -> str:
     """The scheme of a result, and which of its settings are not the default."""
-    departures = [
-        name if result[name] is True else f"{name} {result[name]}"
-        for name, default in SETTINGS.items()
-        if name != "epochs" and result[name] != default
-    ]
-    title, _ = SCHEMES[result["scheme"]]
-    return ", ".join([title, *departures]).replace("_", " ")
+    words = [SCHEMES[result["scheme"]][0]]
+    for name, default in SETTINGS.items():
+        value = result[name]
+        if name == "epochs" or value == default:
+            continue
+        if isinstance(value, list):
+            value = " ".join(value)
+        name = name.replace("_", " ")
+        words.append(name if value is True else f"{name} {value}")
+    return ", ".join(words)
 
 
 def table(results) -> str:
-    """Accuracy in percent at each stage: mean ± standard deviation."""
-    heads = ("scheme", "epochs", "runs", *STAGES, "file")
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    """Accuracy in percent at each stage, over the runs."""
+    lines = []
     for (title, epochs), runs in results.items():
-        cells = [title, str(epochs), str(len(runs))]
-        for stage in STAGES:
-            values = 100 * np.array([run["accuracy"][stage] for run in runs])
-            spread = f" ± {values.std(ddof=1):.2f}" if np.ptp(values) else ""
-            cells.append(f"{values.mean():.2f}{spread}")
-        size = np.mean([run["file_bytes"] for run in runs])
-        cells.append(f"{size / 1000:.1f} kB")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def origin(results) -> str:
-    """When the results were measured, and with which versions."""
-    about = [run["environment"] for runs in results.values() for run in runs]
-    names = ("date", "keras_lab", "keras", "tensorflow", "numpy")
-    found = {name: sorted({a[name] for a in about}) for name in names}
-    texts = {name: " to ".join(values) for name, values in found.items()}
-    date = texts.pop("date")
-    versions = ", ".join(f"{name} {text}" for name, text in texts.items())
-    return f"Measured {date}. {versions}."
+        stages = [
+            mean_and_spread([100 * run["accuracy"][stage] for run in runs], 2)
+            for stage in STAGES
+        ]
+        size = np.mean([run["file_bytes"] for run in runs]) / 1000
+        lines.append([title, epochs, len(runs), *stages, f"{size:.1f} kB"])
+    return markdown_table(("scheme", "epochs", "runs", *STAGES, "file"), lines)
 
 
 def report(folder: Path) -> None:
     """Prints the table of a folder, and puts it into its page if it has one."""
     results = read(folder)
-    text = f"{table(results)}\n\n{origin(results)}"
-    print("\n" + text)
-    page = folder / "README.md"
-    if page.exists():
-        before, _, rest = page.read_text().partition(BEGIN)
-        after = rest.partition(END)[2]
-        write_text(page, f"{before}{BEGIN}{text}\n{END}{after}")
+    runs = itertools.chain(*results.values())
+    about = origin(run["environment"] for run in runs)
+    show_table(folder, f"{table(results)}\n\n{about}")
 
 
 def parse(argv=None):
@@ -299,6 +293,7 @@ def parse(argv=None):
     add("--distill", type=float, default=1.0, help="its weight in the loss")
     add("--temperature", type=float, default=2.0, help="of distillation")
     add("--progressive", type=int, default=0, help="epochs; default: none")
+    add("--keep", nargs="+", help="names of more layers that stay float")
     add("--images", type=int, help="train only on the first N images")
     add("--validation", action="store_true", help="leave out the test images")
     add("--no-augment", dest="augment", action="store_false")
