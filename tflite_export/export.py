@@ -85,7 +85,7 @@ def export_tflite(
             `"tensorflow-2.13"`, `"tflite-runtime-2.14"`, `"litert-1.1"` or
             `"browser"`. What does not exist there is not used; if there is no
             other way, an error says so. For the browser, `batch_size` defaults
-            to 1. Defaults to TensorFlow 2.17 and LiteRT 1.0.
+            to 1. Defaults to TensorFlow 2.18 and LiteRT 1.1.
 
     Returns:
         An `ExportReport`.

@@ -22,9 +22,11 @@ from tflite_export.graph.weights import (
 
 # Older ones lack the operator that unpacks weights, and were not tried.
 OLDEST, NEWEST = (2, 13), (2, 21)
-# int8 weights of dense layers with a scale per channel, of TRANSPOSE_CONV, and
-# INT4 weights.
+# int8 weights of dense layers with a scale per channel, and of TRANSPOSE_CONV.
 CHANNELS_OF_DENSE = (2, 17)
+# INT4 weights. TensorFlow 2.17 has them too, but in LiteRT 1.0.1 their outputs
+# are wrong on a CPU with AVX-VNNI.
+INT4 = (2, 18)
 # CONV_2D with several scales that are all equal: before, it returns zeros.
 EQUAL_SCALES = (2, 19)
 # From which release of LiteRT on it has the kernels of which TensorFlow.
@@ -75,7 +77,7 @@ class Runtime:
     """
 
     name: str | None = None
-    version: tuple = CHANNELS_OF_DENSE
+    version: tuple = INT4
     batch_size: int | None = None
 
     @classmethod
@@ -114,6 +116,11 @@ class Runtime:
     def has_channels_of_dense(self) -> bool:
         """Whether dense layers and TRANSPOSE_CONV have all int8 kernels."""
         return self.version >= CHANNELS_OF_DENSE
+
+    @property
+    def has_int4(self) -> bool:
+        """Whether dense layers have int4 kernels that are right."""
+        return self.version >= INT4
 
 
 DEFAULT_RUNTIME = Runtime()
@@ -216,7 +223,9 @@ def _by_types(model, subgraph, operator):
         return NEWEST
     if "FLOAT32" not in types or not types.intersection(INTEGERS):
         return OLDEST
-    if name == "TRANSPOSE_CONV" or "INT4" in types:
+    if "INT4" in types:
+        return INT4
+    if name == "TRANSPOSE_CONV":
         return CHANNELS_OF_DENSE
     if name not in HYBRID:
         return OLDEST

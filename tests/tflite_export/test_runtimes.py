@@ -76,6 +76,7 @@ def test_the_version_of_an_operator_is_the_lowest_that_is_right(
     [
         ("conv2d", "fast", "TensorFlow 2.13 or LiteRT 1.0.1"),
         ("lstm", "packed", "TensorFlow 2.13 or LiteRT 1.0.1"),
+        ("dense", "fast", "TensorFlow 2.18 or LiteRT 1.1.2"),
         ("dense_folded", "fast", "TensorFlow 2.17 or LiteRT 1.0.1"),
         ("transpose", "packed", "TensorFlow 2.17 or LiteRT 1.0.1"),
         ("transpose", "packed_float", "TensorFlow 2.13 or LiteRT 1.0.1"),
@@ -85,6 +86,13 @@ def test_the_report_names_the_oldest_runtime(case, format, oldest):
     report = inspect(exported(case).content(format))
     assert report.oldest_runtime == oldest
     assert f"{oldest}, and newer" in str(report)
+
+
+def test_where_int4_is_wrong_dense_layers_take_int8():
+    model = exported("dense")
+    content = model.content("fast", runtime="litert-1.0")
+    assert inspect(content).oldest_runtime == "TensorFlow 2.17 or LiteRT 1.0.1"
+    assert model.error_of(content) <= tolerance("fast", "dense")
 
 
 def test_the_cost_of_an_old_runtime_is_in_the_report():
@@ -147,7 +155,7 @@ def test_an_unknown_or_too_old_runtime_is_named(path, name):
         ("litert-1.4", (2, 19)),
         ("litert-2.3.0", (2, 21)),
         ("tflite-runtime-2.14", (2, 14)),
-        (None, (2, 17)),
+        (None, (2, 18)),
     ],
 )
 def test_a_runtime_stands_for_a_release_of_tensorflow(name, version):

@@ -27,7 +27,7 @@ def apply(site: Site) -> None:
         site.int8
         and weight.operator == "FULLY_CONNECTED"
         and weight.signs.shape[-1] % 2 == 0
-        and site.runtime.has_channels_of_dense
+        and site.runtime.has_int4
     ):
         data, site.storage = pack_low_bits(data, 4), Storage.INT4
     tensor = site.subgraph.tensors[weight.tensor]
