@@ -89,10 +89,10 @@ def test_the_report_names_the_oldest_runtime(case, format, oldest):
 
 
 def test_where_int4_is_wrong_dense_layers_take_int8():
-    model = exported("dense")
+    model = exported("dense_per_channel")
     content = model.content("fast", runtime="litert-1.0")
     assert inspect(content).oldest_runtime == "TensorFlow 2.17 or LiteRT 1.0.1"
-    assert model.error_of(content) <= tolerance("fast", "dense")
+    assert model.error_of(content) <= tolerance("fast", "dense_per_channel")
 
 
 def test_the_cost_of_an_old_runtime_is_in_the_report():
