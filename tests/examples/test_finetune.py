@@ -145,4 +145,3 @@ def test_the_page_holds_the_table_of_the_files():
     page = (folder / "README.md").read_text()
     results = finetune.read(folder)
     assert finetune.table(results) in page
-    assert finetune.origin(results) in page
