@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np
 
-from examples.environment import write_json, write_text
+from examples.environment import markdown_table, write_json, write_text
 from examples.paper import data, figures, tables
 from examples.paper.recipes import PARTS, RECIPES
 from examples.paper.results import Run, RunError, format_size, load
@@ -42,9 +42,8 @@ WHY_FIGURE = (
 
 def format_rows(rows: list[dict]) -> str:
     """A table in Markdown. Its heads are the keys of the rows."""
-    lines = [rows[0], ["---"] * len(rows[0]), *(row.values() for row in rows)]
-    texts = [["–" if x is None else str(x) for x in line] for line in lines]
-    return "\n".join(f"| {' | '.join(text)} |" for text in texts)
+    lines = [["–" if x is None else x for x in row.values()] for row in rows]
+    return markdown_table(list(rows[0]), lines)
 
 
 def format_cell(cell: Cell | None, baseline: Cell | None = None) -> str:

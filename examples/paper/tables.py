@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from examples.environment import mean_and_spread
 from examples.paper.recipes import COMPARED, RECIPES, WHY
 from examples.paper.results import Run, tuned
 from examples.paper.schemes import ALL_SCHEMES, CONTROLS, SCHEMES, WEIGHT_ONLY
@@ -195,11 +196,9 @@ def shown(runs: list[Run], table: Table) -> list[tuple]:
 
 
 def spread(values: list[float], decimals: int) -> str:
-    """Mean ± standard deviation, in bold, if there are several values."""
-    text = f"**{statistics.fmean(values):.{decimals}f}**"
-    if len(values) > 1:
-        text += f" ± {statistics.stdev(values):.{decimals}f}"
-    return text
+    """The mean in bold, ± the standard deviation if there are several."""
+    mean, *deviation = mean_and_spread(values, decimals).split(" ")
+    return " ".join([f"**{mean}**", *deviation])
 
 
 # Comparisons: rows of tables, each a dictionary.
