@@ -81,10 +81,7 @@ def _band(axes, x, values, style, **look):
 
 
 def by_epoch(runs, name, curves, label=None):
-    """The columns of a table by epoch.
-
-    Each of the curves is a scheme, a part of the data, a style and a label.
-    """
+    """A table by epoch; a curve is a scheme, a part, a style and a label."""
     panels = []
     table = TABLES[name]._replace(equal_epochs=False)
     for column, *_, cells in shown(runs, table):

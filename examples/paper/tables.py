@@ -143,7 +143,7 @@ class Cell(NamedTuple):
 
 
 def as_in_paper(runs: list[Run], recipe: str, scheme: str) -> list[Run]:
-    """The runs of a recipe that have its own learning rate."""
+    """The runs that follow the paper, with the learning rate of the recipe."""
     return [
         run
         for run in runs
@@ -154,13 +154,10 @@ def as_in_paper(runs: list[Run], recipe: str, scheme: str) -> list[Run]:
 
 
 def _cell(runs, recipe, sizes, scheme, epochs):
-    """The cell of a network, or `None` if nothing ran.
-
-    By default as many epochs count as the longest run has, but no more than the
-    paper's. Runs that have fewer are left out.
-    """
+    """The cell of a network, or `None` if nothing ran."""
     sizes = {**RECIPES[recipe].sizes, **sizes}
     found = [r for r in as_in_paper(runs, recipe, scheme) if r.sizes == sizes]
+    # By default those of the longest run count, but no more than the paper's.
     longest = max((run.epochs_done for run in found), default=0)
     epochs = epochs or min(longest, RECIPES[recipe].epochs)
     chosen = [run for run in found if run.epochs_done >= epochs]
@@ -205,10 +202,7 @@ def spread(values: list[float], decimals: int) -> str:
 
 
 def interval(differences: list[float]) -> str:
-    """The mean of paired differences, and its 95% interval (t test).
-
-    There is no interval of a single difference.
-    """
+    """The mean of paired differences; if several, its 95% interval (t test)."""
     text = f"{statistics.fmean(differences):+.3f}"
     if len(differences) > 1:
         low, high = stats.ttest_1samp(differences, 0).confidence_interval(0.95)

@@ -93,11 +93,7 @@ GROUPS = {
 
 
 def why_commands(folder: Path) -> Iterator[str]:
-    """Tunes the rate of each scheme, then runs it with more seeds.
-
-    `folder` has all results: a scheme runs with more seeds when they say which
-    learning rate is best.
-    """
+    """Tunes the rate of each scheme; when it is known, runs more seeds."""
     runs = results.load(folder, WHY)
     for schemes in (COMPARED, CONTROLS):
         for seed, scheme in itertools.product((1, 2, 3, 4, 5), schemes):
@@ -322,11 +318,10 @@ def parse(arguments=None) -> argparse.Namespace:
         help="default: results/paper")  # fmt: skip
     add("--no-jit", action="store_true", help="train without XLA")
     options = parser.parse_args(arguments)
-    if options.what != "queue":
-        try:
-            options.plans = _plans(options)
-        except ValueError as error:
-            parser.error(str(error))
+    try:
+        options.plans = [] if options.what == "queue" else _plans(options)
+    except ValueError as error:
+        parser.error(str(error))
     return options
 
 
@@ -389,6 +384,9 @@ def main(arguments=None) -> int:
     keras_lab.config.keep_memory()
     try:
         return 1 if run_all(options) else 0
+    except RunError as error:  # In a result that the queue depends on.
+        log_line(f"train.py: error: {error}")
+        return 1
     except KeyboardInterrupt:
         log_line("\nInterrupted. The same command continues the run.")
         return 130

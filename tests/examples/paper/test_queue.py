@@ -64,6 +64,15 @@ def test_the_queue_chooses_the_rate_of_each_scheme_then_runs_its_seeds(queued):
     assert queued("why") == []
 
 
+def test_a_result_that_the_queue_depends_on_may_be_damaged(tmp_path, capsys):
+    path = tmp_path / "war_and_peace_30" / "lab-1.json"
+    path.parent.mkdir()
+    path.write_text("{")
+    options = ["queue", "--groups", "why", "--results-dir", str(tmp_path)]
+    assert train.main(options) == 1
+    assert "lab-1.json is not a result" in capsys.readouterr().err
+
+
 def test_two_processes_share_the_queue(queued):
     ran = queued("why", locked=["war_and_peace_30-rate0.004/lab-1.json"])
     # The rate of LAB is not known at first, so neither are its other runs.
