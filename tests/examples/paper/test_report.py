@@ -222,7 +222,7 @@ def test_why_compares_each_scheme_at_its_own_rate(tmp_path):
     assert figures.why(runs) is not None
     kernel, _ = tables.ratios(runs)
     assert list(kernel.values()) == ["LAB", "input kernel", *["1.500"] * 4]
-    # The most frequent bytes are first; the others have half of the curvature.
+    # The most frequent byte is first; the rarest has half of its curvature.
     frequent, *_, rare = (list(row.values()) for row in tables.byte_rows(runs))
     assert frequent == ["1 to 1", "50.00", "0.500", "0.500", "1.333"]
     assert rare == ["4 to 4", "0.00", "0.500", "0.500", "0.667"]
