@@ -27,6 +27,7 @@ import keras_lab
 from examples.environment import environment, write_json
 from examples.paper import data as datasets
 from examples.paper.recipes import WAR_AND_PEACE
+from examples.paper.results import recurrent_gradient
 from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
 from examples.text_options import load_text, make_parser
 
@@ -92,11 +93,7 @@ def jacobian_norms(lstm, sequence, times):
 
 def gradient_distribution(model, part):
     """Counts the gradients of the recurrent weights by their magnitude."""
-    x, y = part.x[:BATCH], part.y[:BATCH]
-    kernel = model.get_layer("lstm").cell.recurrent_kernel
-    with tf.GradientTape() as tape:
-        loss = model.compute_loss(x, y, model(x, training=True))
-    gradient = np.abs(np.asarray(tape.gradient(loss, kernel), np.float64))
+    gradient = np.abs(recurrent_gradient(model, part).astype(np.float64))
     # Values outside the range count in the first or the last bin.
     size = np.clip(gradient, 10.0 ** BINS[0], 10.0 ** (BINS[-1] - 0.1))
     counts, _ = np.histogram(np.log10(size), BINS)

@@ -1,6 +1,5 @@
 """The figures of the page of results."""
 
-import statistics
 from functools import partial
 from pathlib import Path
 
@@ -8,10 +7,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from examples.paper.experiments import COMPARED
-from examples.paper.results import Run, format_size
+from examples.paper.recipes import COMPARED
+from examples.paper.results import Run, format_size, tuned
 from examples.paper.schemes import ALL_SCHEMES, CONTROLS, SCHEMES
-from examples.paper.tables import GATES, TABLES, Cell, by_seed, shown, why_runs
+from examples.paper.tables import GATES, TABLES, by_seed, shown
 from keras_lab.files import replacing
 
 STYLE = {
@@ -31,18 +30,18 @@ STYLE = {
 LABEL = {"error": "test error (%)", "loss": "test cross-entropy (nats)"}
 
 
-def draw_all(runs: list[Run], folder: Path) -> list[str]:
-    """Draws the figures that have runs; returns their names."""
+def draw_all(runs: list[Run], folder: Path) -> int:
+    """Draws the figures that have runs; returns how many."""
     folder.mkdir(exist_ok=True)
-    drawings = {name: draw(runs) for name, draw in DRAWINGS.items()}
-    drawn = {name: figure for name, figure in drawings.items() if figure}
-    for name, figure in drawn.items():
-        with replacing(folder / f"{name}.png") as partial_file:
-            # Without metadata the same results give the same file.
-            figure.savefig(
-                partial_file, format="png", dpi=120, metadata={"Software": None}
-            )
-    return list(drawn)
+    count = 0
+    for name, draw in DRAWINGS.items():
+        if figure := draw(runs):
+            count += 1
+            with replacing(folder / f"{name}.png") as file:
+                # Without metadata the same results give the same file.
+                about = {"format": "png", "metadata": {"Software": None}}
+                figure.savefig(file, dpi=120, **about)
+    return count
 
 
 def _panels(count, **options):
@@ -59,16 +58,16 @@ def _finish(figure, handles):
     return figure
 
 
-def _describe(cell: Cell, without=()):
+def _describe(cell, without=None):
     """The sizes of a network and the number of runs, for a title."""
-    sizes = [
-        format_size(name, size)
-        for name, size in cell.runs[0].sizes.items()
-        if name not in without
-    ]
-    seeds = len(cell.runs)
-    sizes.append("one seed" if seeds == 1 else f"{seeds} seeds")
-    return ", ".join(sizes)
+    sizes, seeds = cell.runs[0].sizes, len(cell.runs)
+    words = [format_size(*size) for size in sizes.items() if size[0] != without]
+    return ", ".join([*words, "one seed" if seeds == 1 else f"{seeds} seeds"])
+
+
+def _deviation(values):
+    """The standard deviation over the seeds; NaN if there is only one."""
+    return np.std(values, axis=0, ddof=1) if len(values) > 1 else np.nan
 
 
 def _band(axes, x, values, style, **look):
@@ -76,32 +75,35 @@ def _band(axes, x, values, style, **look):
     mean = np.mean(values, axis=0)
     (line,) = axes.plot(x, mean, style, **look)
     if len(values) > 1:
-        band = mean + np.outer([-1, 1], np.std(values, axis=0, ddof=1))
+        band = mean + np.outer([-1, 1], _deviation(values))
         axes.fill_between(x, *band, color=line.get_color(), alpha=0.2)
     return line
 
 
-def _by_epoch(panels, label=None):
-    """Curves by epoch: panels of a title and (cell, part, style, label)."""
+def by_epoch(runs, name, curves, label=None):
+    """A table by epoch; a curve is a scheme, a part, a style and a label."""
+    panels = []
+    table = TABLES[name]._replace(equal_epochs=False)
+    for column, *_, cells in shown(runs, table):
+        found = [c for c in curves if cells.get(c[0])]
+        if found:
+            panels.append((column.title, cells, found))
     if not panels:
         return None
     figure, all_axes = _panels(len(panels), sharey=True)
     lines = {}
-    for axes, (title, curves) in zip(all_axes, panels):
-        cell = curves[0][0]
-        measure = cell.runs[0].measure
-        for cell, part, style, name in curves:
+    for axes, (title, cells, found) in zip(all_axes, panels):
+        for scheme, part, style, key in found:
+            cell = cells[scheme]
+            measure = cell.runs[0].measure
             histories = [run.history[f"{part}_{measure}"] for run in cell.runs]
             values = np.array([h[: cell.epochs] for h in histories], float)
             if measure == "error":
                 values[values == 0] = np.nan  # It has no place on a log axis.
-            lines[name] = _band(
-                *(axes, np.arange(1, cell.epochs + 1), values, style),
-                label=name,
-                markersize=4,
-                markevery=max(1, cell.epochs // 10),
-            )
-        axes.set_title(f"{title}\n{_describe(curves[0][0])}")
+            epochs = np.arange(1, cell.epochs + 1)
+            look = {"markersize": 4, "markevery": max(1, cell.epochs // 10)}
+            lines[key] = _band(axes, epochs, values, style, label=key, **look)
+        axes.set_title(f"{title}\n{_describe(cells[found[0][0]])}")
         axes.set(xlabel="epoch", ylabel=label or LABEL[measure])
         axes.xaxis.get_major_locator().set_params(integer=True)
         if measure == "error":
@@ -110,33 +112,6 @@ def _by_epoch(panels, label=None):
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter("")
     return _finish(figure, list(lines.values()))
-
-
-def convergence(runs):
-    """Figure 1: the error of LAB by epoch, for each data set."""
-    styles = {"train": "C7-", "validation": "C0--", "test": "C3-"}
-    panels = [
-        (column.title, [(cell, part, styles[part], part) for part in styles])
-        for column, _, cells in shown(runs, TABLES["table1"])
-        if (cell := cells["lab"])
-    ]
-    return _by_epoch(panels, "error of LAB (%)")
-
-
-def by_epoch(runs, name):
-    """The columns of a table by epoch."""
-    panels = []
-    for column, _, cells in shown(
-        runs, TABLES[name]._replace(equal_epochs=False)
-    ):
-        curves = [
-            (cell, "test", STYLE[scheme], SCHEMES[scheme].title)
-            for scheme, cell in cells.items()
-            if cell
-        ]
-        if curves:
-            panels.append((column.title, curves))
-    return _by_epoch(panels)
 
 
 def by_size(runs, name, size, label, sharey):
@@ -152,24 +127,15 @@ def by_size(runs, name, size, label, sharey):
         printed = [float(c.paper[scheme].split()[0]) for c in table.columns]
         paper.plot(at, printed, STYLE[scheme], label=SCHEMES[scheme].title)
         points = [
-            (column.sizes[size], cell.values)
-            for column, _, cells in columns
-            if (cell := cells[scheme]) and cell.values
+            (column.sizes[size], np.mean(values), _deviation(values))
+            for column, *_, cells in columns
+            if (cell := cells[scheme]) and (values := cell.values)
         ]
         if points:
-            ours.errorbar(
-                [x for x, _ in points],
-                [statistics.fmean(values) for _, values in points],
-                [
-                    statistics.stdev(values) if len(values) > 1 else np.nan
-                    for _, values in points
-                ],
-                fmt=STYLE[scheme],
-                capsize=3,
-            )
+            ours.errorbar(*zip(*points), fmt=STYLE[scheme], capsize=3)
     few = min(cell.epochs for cell in ran)
     paper.set_title("the paper\n")
-    ours.set_title(f"ours\n{_describe(ran[0], without=[size])}, {few} epochs")
+    ours.set_title(f"ours\n{_describe(ran[0], size)}, {few} epochs")
     for axes in (paper, ours):
         axes.set(xlabel=label, ylabel=LABEL[ran[0].runs[0].measure])
         axes.set_xticks(at)
@@ -180,7 +146,7 @@ def gradients(runs):
     """Figure 2: gradients of the recurrent weights, at 10 and 100 steps."""
     found = [
         (column, [c.runs[0] for c in cells.values() if c])
-        for column, _, cells in shown(runs, TABLES["table4"])
+        for column, *_, cells in shown(runs, TABLES["table4"])
         if column.sizes["steps"] in (10, 100)
     ]
     if not all(runs for _, runs in found):
@@ -237,45 +203,52 @@ def alpha(runs):
 
 def why(runs):
     """Nats by update, and the difference to BWN with the same seed."""
-    bwn = why_runs(runs, "bwn")
+    bwn = tuned(runs, "bwn")
     if not bwn:
         return None
     figure, panels = _panels(2)
     lines, per_epoch = {}, bwn[1].data["train"] // bwn[1].batch
     for axes, schemes in zip(panels, (COMPARED, ("lab", *CONTROLS))):
         for scheme in schemes:
-            found = why_runs(runs, scheme)
-            values = np.array(
-                [found[s].history["test_loss"] for s in found if s in bwn],
-                float,
+            found = tuned(runs, scheme)
+            seeds = [seed for seed in found if seed in bwn]
+            if not seeds:
+                continue
+            values, reference = (
+                np.array([of[s].history["test_loss"] for s in seeds], float)
+                for of in (found, bwn)
             )
             if axes is panels[1]:
-                paired = [
-                    bwn[s].history["test_loss"] for s in found if s in bwn
-                ]
-                values = values - np.array(paired, float)
-            if len(values):
-                updates = per_epoch * np.arange(1, values.shape[1] + 1)
-                look = {"markersize": 3, "label": ALL_SCHEMES[scheme].title}
-                lines[scheme] = _band(
-                    axes, updates, values, STYLE[scheme], **look
-                )
+                values -= reference
+            updates = per_epoch * np.arange(1, values.shape[1] + 1)
+            look = {"markersize": 3, "label": ALL_SCHEMES[scheme].title}
+            lines[scheme] = _band(axes, updates, values, STYLE[scheme], **look)
         axes.set(xlabel="updates", ylabel=LABEL["loss"])
     panels[1].axhline(0, color="C1")
     panels[1].set_ylabel("difference to BWN (nats)")
     return _finish(figure, list(lines.values()))
 
 
-_width = {"name": "table2", "size": "width", "label": "filters K"}
-_steps = {"name": "table4", "size": "steps", "label": "time steps TS"}
+_of_lab = {
+    # Figure 1, for each data set.
+    "curves": [
+        ("lab", "train", "C7-", "train"),
+        ("lab", "validation", "C0--", "validation"),
+        ("lab", "test", "C3-", "test"),
+    ],
+    "label": "error of LAB (%)",
+}
+_schemes = [(s, "test", STYLE[s], SCHEMES[s].title) for s in SCHEMES]
+_width = {"size": "width", "label": "filters K", "sharey": False}
+_steps = {"size": "steps", "label": "time steps TS", "sharey": True}
 DRAWINGS = {
-    "convergence": convergence,
-    "width": partial(by_size, **_width, sharey=False),
-    "texts": partial(by_epoch, name="table3"),
-    "time_steps": partial(by_size, **_steps, sharey=True),
+    "convergence": partial(by_epoch, name="table1", **_of_lab),
+    "width": partial(by_size, name="table2", **_width),
+    "texts": partial(by_epoch, name="table3", curves=_schemes),
+    "time_steps": partial(by_size, name="table4", **_steps),
     "gradients": gradients,
-    "no_norm": partial(by_epoch, name="no_norm"),
-    "schedule": partial(by_epoch, name="schedule"),
+    "no_norm": partial(by_epoch, name="no_norm", curves=_schemes),
+    "schedule": partial(by_epoch, name="schedule", curves=_schemes),
     "alpha": alpha,
     "why": why,
 }

@@ -23,22 +23,27 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np
 
-from examples.environment import write_json, write_text
+from examples.environment import markdown_table, write_json, write_text
 from examples.paper import data, figures, tables
 from examples.paper.recipes import PARTS, RECIPES
 from examples.paper.results import Run, RunError, format_size, load
 from examples.paper.schemes import SCHEMES
-from examples.paper.tables import PAPER_TABLES, TABLES, Cell, Column, Table
+from examples.paper.tables import TABLES, Cell, Column, Table
 
 DECIMALS = {"error": 2, "loss": 3}
 BLOCK = re.compile(r"<!-- table: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 BASELINES = ROOT / "results" / "paper" / "baselines.json"
+# Below its table, and only if there is one.
+WHY_FIGURE = (
+    "\n\n![Test cross-entropy by update, and the difference to BWN with the "
+    "same seed, with bands of one standard deviation](figures/why.png)"
+)
 
 
 def format_rows(rows: list[dict]) -> str:
     """A table in Markdown. Its heads are the keys of the rows."""
-    lines = [rows[0], ["---"] * len(rows[0]), *(row.values() for row in rows)]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+    lines = [["–" if x is None else x for x in row.values()] for row in rows]
+    return markdown_table(list(rows[0]), lines)
 
 
 def format_cell(cell: Cell | None, baseline: Cell | None = None) -> str:
@@ -46,14 +51,13 @@ def format_cell(cell: Cell | None, baseline: Cell | None = None) -> str:
     if cell is None:
         return "not run"
     decimals = DECIMALS[cell.runs[0].measure]
-    runs, lost = len(cell.runs), len(cell.runs) - len(cell.values)
-    text = "diverged"
-    if cell.values:
-        text = tables.spread(cell.values, decimals)
-        if baseline and baseline is not cell and baseline.values:
-            gap = fmean(cell.values) - fmean(baseline.values)
-            text += f" ({gap:.{decimals}f})".replace("-", "−")
-        text += f", {lost} diverged" * bool(lost)
+    runs, values = len(cell.runs), cell.values
+    text = tables.spread(values, decimals) if values else "diverged"
+    if values and baseline and baseline is not cell and baseline.values:
+        gap = fmean(values) - fmean(baseline.values)
+        text += f" ({gap:.{decimals}f})".replace("-", "−")
+    if 0 < len(values) < runs:
+        text += f", {runs - len(values)} diverged"
     return f"{text}; {runs} run{'s' * (runs > 1)}, {cell.epochs} epochs"
 
 
@@ -61,39 +65,41 @@ def footnote(cell: Cell | None, column: Column) -> str:
     """How the runs of a cell differ from the paper's."""
     if cell is None:
         return ""
-    found = [run.differences(column, cell.epochs) for run in cell.runs]
+    paper = (RECIPES[column.recipe], column.sizes)
+    found = [run.differences(*paper, cell.epochs) for run in cell.runs]
     parts = list(dict.fromkeys(itertools.chain(*found)))
     if cell.unfinished:
         parts.append("not finished")
-    if cell.left_out:
-        runs = "run" if cell.left_out == 1 else "runs"
-        parts.append(f"{cell.left_out} {runs} with fewer epochs left out")
+    if left := cell.left_out:
+        parts.append(f"{left} run{'s' * (left > 1)} with fewer epochs left out")
     return "; ".join(parts)
 
 
 def format_table(runs: list[Run], table: Table) -> str:
     """A table with the paper's numbers and ours, and its footnotes."""
     rows = {s: {"scheme": SCHEMES[s].title} for s in table.schemes}
-    notes, baselines = {}, read_baselines()
-    for column, sizes, cells in tables.shown(runs, table):
-        words = [format_size(*s) for s in sizes.items() if s[0] != "recipe"]
-        ours = f"{column.title}, ours" + f" ({', '.join(words)})" * bool(words)
+    notes, baselines = [], read_baselines()
+    for column, _, sizes, cells in tables.shown(runs, table):
+        words = ", ".join(format_size(*size) for size in sizes.items())
+        ours = f"{column.title}, ours" + f" ({words})" * bool(words)
+        paper = f"{column.title}, paper"
+        gap_to = cells["full_precision"] if table.equal_epochs else None
         for scheme, cell in cells.items():
             if column.paper:
-                rows[scheme][f"{column.title}, paper"] = column.paper[scheme]
-            gap_to = cells["full_precision"] if table.equal_epochs else None
-            text = format_cell(cell, gap_to)
+                rows[scheme][paper] = column.paper[scheme]
+            rows[scheme][ours] = format_cell(cell, gap_to)
             if note := footnote(cell, column):
-                mark = notes.setdefault(note, len(notes) + 1)
-                text += f" <sup>{mark}</sup>"
-            rows[scheme][ours] = text
+                if note not in notes:
+                    notes.append(note)
+                number = notes.index(note) + 1
+                rows[scheme][ours] += f" <sup>{number}</sup>"
         known = baselines.get(column.recipe.removesuffix("_short"), {})
         for name, loss in known.items():
             row = rows.setdefault(name, {"scheme": name})
             if column.paper:
-                row[f"{column.title}, paper"] = ""
+                row[paper] = ""
             row[ours] = f"{loss:.3f}"
-    lines = [f"{number}. {text}" for text, number in notes.items()]
+    lines = [f"{number}. {note}" for number, note in enumerate(notes, start=1)]
     return "\n".join([format_rows(list(rows.values())), "", *lines]).strip()
 
 
@@ -104,94 +110,94 @@ def read_baselines() -> dict[str, dict[str, float]]:
     return json.loads(BASELINES.read_text())["test_loss"]
 
 
-def write_baselines() -> None:
-    """Computes the cross-entropies of byte frequencies and of bigrams.
+def baseline_losses(text: data.Dataset) -> dict[str, float]:
+    """The cross-entropies of byte frequencies and of bigrams.
 
     Both count in the training part, with 0.1 added to each count, and predict
     the test part.
     """
+    counts = np.zeros((text.classes, text.classes)) + 0.1
+    np.add.at(counts, (text.train.x.ravel(), text.train.y.ravel()), 1)
+    single, (x, y) = counts.sum(axis=0), text.test
+    bigrams = counts / counts.sum(axis=1, keepdims=True)
+    return {
+        "byte frequencies": float(-np.log(single / single.sum())[y].mean()),
+        "bigrams": float(-np.log(bigrams[x, y]).mean()),
+    }
+
+
+def write_baselines() -> None:
+    """Writes `baselines.json`."""
     losses, files = {}, {}
-    for load_text in (data.war_and_peace, data.linux_kernel):
-        text = load_text()
-        counts = np.zeros((text.classes, text.classes)) + 0.1
-        np.add.at(counts, (text.train.x.ravel(), text.train.y.ravel()), 1)
-        single, (x, y) = counts.sum(axis=0), text.test
-        bigrams = counts / counts.sum(axis=1, keepdims=True)
-        losses[load_text.__name__] = {
-            "byte frequencies": float(-np.log(single / single.sum())[y].mean()),
-            "bigrams": float(-np.log(bigrams[x, y]).mean()),
-        }
+    for name in ("war_and_peace", "linux_kernel"):
+        text = RECIPES[name].load(None)
+        losses[name] = baseline_losses(text)
         files |= text.files
     write_json(BASELINES, {"test_loss": losses, "files": files})
 
 
-def coverage(runs: list[Run]) -> dict[str, list]:
-    """For each cell of the paper's tables how it ran, and with how many seeds.
+def coverage(runs: list[Run]) -> Iterable[tuple[str, str, int]]:
+    """How each cell of the paper's tables ran: its table, how, and the seeds.
 
-    A cell is `"full"` if a run has the paper's sizes, data and epochs.
+    It is `"full protocol"` if a run has the paper's sizes, data and epochs.
     """
-    found = {}
-    for name in PAPER_TABLES:
-        table, found[name] = TABLES[name], []
-        for column, scheme in itertools.product(table.columns, table.schemes):
-            recipes = {o.get("recipe", column.recipe) for o in column.ours}
-            fitting = [
-                run
-                for run in runs
-                if any(run.fits(column, scheme, recipe=r) for r in recipes)
-            ]
-            whole = [
-                r for r in fitting if not r.differences(column, r.epochs_done)
-            ]
-            kind = "full" if whole else "reduced" if fitting else "not run"
-            seeds = len({run.seed for run in whole or fitting})
-            found[name].append((kind, seeds))
-    return found
+    for name in ("table1", "table2", "table3", "table4"):
+        columns, schemes, _ = TABLES[name]
+        for column, scheme in itertools.product(columns, schemes):
+            ran = tables.as_in_paper(runs, column.recipe, scheme)
+            if column.short:
+                ran += tables.as_in_paper(runs, column.short, scheme)
+            ran = [r for r in ran if column.sizes.items() <= r.sizes.items()]
+            paper = (RECIPES[column.recipe], column.sizes)
+            whole = [r for r in ran if not r.differences(*paper, r.epochs_done)]
+            kind = "full protocol" if whole else "reduced" if ran else "not run"
+            yield name, kind, len({run.seed for run in whole or ran})
 
 
-def format_first_line(runs: list[Run]) -> str:
+def first_line(runs: list[Run]) -> str:
     """How many cells of the paper's tables ran, and with how many seeds."""
-    cells = list(itertools.chain(*coverage(runs).values()))
+    cells = list(coverage(runs))
 
-    def seeds(kind):
-        found = sorted({seeds for k, seeds in cells if k == kind})
-        if not found:
+    def ran(kind):
+        seeds = [seeds for _, k, seeds in cells if k == kind]
+        few, most = min(seeds, default=0), max(seeds, default=0)
+        if not most:
             return ""
-        span = "–".join(map(str, dict.fromkeys((found[0], found[-1]))))
-        return f" ({span} seed{'s' * (found[-1] > 1)} each)"
+        span = f"{few}–{most}" if few < most else most
+        return f" ({span} seed{'s' * (most > 1)} each)"
 
-    count = collections.Counter(kind for kind, _ in cells)
+    count = collections.Counter(kind for _, kind, _ in cells)
     return (
-        f"Of the {len(cells)} cells of the paper's tables, {count['full']} ran "
-        f"at the full protocol{seeds('full')}, {count['reduced']} ran smaller "
-        f"or shorter{seeds('reduced')}, and {count['not run']} did not run."
+        f"Of the {len(cells)} cells of the paper's tables, "
+        f"{count['full protocol']} ran at the full protocol"
+        f"{ran('full protocol')}, {count['reduced']} ran smaller or shorter"
+        f"{ran('reduced')}, and {count['not run']} did not run."
     )
 
 
 def coverage_rows(runs: list[Run]) -> Iterable[dict]:
     """How many cells of each of the paper's tables ran."""
-    for name, cells in coverage(runs).items():
-        kinds = collections.Counter(kind for kind, _ in cells)
+    for name, cells in itertools.groupby(coverage(runs), lambda cell: cell[0]):
+        _, kinds, seeds = zip(*cells)
         yield {
             "": name.replace("table", "Table "),
-            "cells": len(cells),
-            "full protocol": kinds["full"],
-            "reduced": kinds["reduced"],
-            "not run": kinds["not run"],
-            "most seeds per cell": max(seeds for _, seeds in cells),
+            "cells": len(kinds),
+            "full protocol": kinds.count("full protocol"),
+            "reduced": kinds.count("reduced"),
+            "not run": kinds.count("not run"),
+            "most seeds per cell": max(seeds),
         }
 
 
 def recipe_rows(_) -> Iterable[dict]:
     """The settings of each experiment."""
     for name, recipe in RECIPES.items():
-        decay, clip = recipe.decay, recipe.clip_gradient
+        decay = recipe.decay
         when = f"every epoch from {decay.beyond + 1} on"
         if decay.every > 1:
             when = f"every {decay.every:g} epochs"
         elif decay.after:
             when = f"epochs {' and '.join(map(str, decay.after))}"
-        is_text = recipe.task.measure == "loss"
         yield {
             "experiment": f"`{name}`",
             "sizes": ", ".join(format_size(*s) for s in recipe.sizes.items()),
@@ -200,49 +206,28 @@ def recipe_rows(_) -> Iterable[dict]:
             "learning rate": recipe.rate,
             "with binary activations": recipe.sign_rate,
             "decay": f"×{decay.factor:g} after {when}",
-            "gradients clipped at": f"±{clip:g}" if clip else "–",
-            "batch norm: momentum, ε": "0.9, 1e-5"
-            if recipe.batch_norm
-            else "–",
-            "initial weights": "±0.08, uniform" if clip else "Glorot uniform",
-            "loss": "cross-entropy" if is_text else "squared hinge",
         }
 
 
 def run_rows(runs: list[Run]) -> Iterable[dict]:
     """All runs, with the numbers of their best epochs."""
     for run in runs:
-        best = (run.selected() or {"epoch": None})["epoch"]
+        best = run.selected()
         row = {
             "experiment": run.experiment,
             "scheme": run.title,
             "seed": run.seed,
             "epochs": f"{run.epochs_done} of {run.epochs_planned}",
-            "best epoch": best or "–",
+            "best epoch": best and best["epoch"],
         }
         for part in PARTS:
-            value = best and run.history[f"{part}_{run.measure}"][best - 1]
-            row[part] = (
-                "diverged"
-                if value is None
-                else f"{value:.{DECIMALS[run.measure]}f}"
-            )
+            values = run.history[f"{part}_{run.measure}"]
+            value = best and values[best["epoch"] - 1]
+            decimals = DECIMALS[run.measure]
+            row[part] = "diverged" if value is None else f"{value:.{decimals}f}"
         zeroed = run.history.get("zeroed_gradients")
-        if zeroed is not None:
-            zeroed = sum(filter(None, zeroed))
-        commits = dict.fromkeys(s["commit"] or "?" for s in run.sessions)
-        yield row | {
-            "gradient entries set to zero": "–" if zeroed is None else zeroed,
-            "hours": f"{sum(run.history['seconds']) / 3600:.1f}",
-            "commit": ", ".join(commits),
-        }
-
-
-# Below its table, and only if there is one.
-WHY_FIGURE = (
-    "\n\n![Test cross-entropy by update, and the difference to BWN with the "
-    "same seed, with bands of one standard deviation](figures/why.png)"
-)
+        zeroed = zeroed and sum(filter(None, zeroed))
+        yield {**row, "gradient entries set to zero": zeroed}
 
 
 ROWS = {
@@ -263,12 +248,13 @@ BLOCKS = ("first_line", *TABLES, *ROWS)
 def format_block(name: str, runs: list[Run]) -> str:
     """What stands between the markers of this name."""
     if name == "first_line":
-        return format_first_line(runs)
+        return first_line(runs)
     if name in TABLES:
         return format_table(runs, TABLES[name])
     rows = list(ROWS[name](runs))
-    text = format_rows(rows) if rows else "Not run yet."
-    return text + WHY_FIGURE if rows and name == "why" else text
+    if not rows:
+        return "Not run yet."
+    return format_rows(rows) + WHY_FIGURE * (name == "why")
 
 
 def fill(page: str, runs: list[Run]) -> str:
@@ -316,7 +302,7 @@ def main(arguments=None) -> int:
         return 1
     drawn = figures.draw_all(runs, folder / "figures")
     write_text(folder / "README.md", page)
-    print(f"{len(runs)} results, {len(drawn)} figures: {folder / 'README.md'}")
+    print(f"{len(runs)} results, {drawn} figures: {folder / 'README.md'}")
     return 0
 
 

@@ -10,11 +10,11 @@ that the two cannot disagree. Each is written as a whole or not at all.
 
 import base64
 import contextlib
-import dataclasses
 import json
 import math
 import os
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import keras
@@ -24,8 +24,7 @@ import tensorflow as tf
 import keras_lab
 from examples.environment import write_json
 from examples.paper.data import Part
-from examples.paper.experiments import Plan, select
-from examples.paper.recipes import PARTS, RECIPES, Recipe
+from examples.paper.recipes import RATES, RECIPES, WHY, Plan, Recipe
 from examples.paper.schemes import ALL_SCHEMES
 from keras_lab.files import replacing
 
@@ -47,7 +46,7 @@ class Finished(RunError):
     """The result of a run is there already."""
 
 
-def previous(path: Path, configuration: dict, epochs: int) -> dict | None:
+def previous(path: Path, plan: Plan) -> dict | None:
     """The result that a run continues, or `None` if there is none.
 
     Raises Finished if it has as many epochs already, and RunError if it has
@@ -63,24 +62,20 @@ def previous(path: Path, configuration: dict, epochs: int) -> dict | None:
     if not found:
         return None
     result = max(found, key=lambda content: content["epochs_done"])
-    for name, value in configuration.items():
-        if result.get(name) != value:
-            raise RunError(
-                f"{path} was made with {name}={result.get(name)!r}, not "
-                f"{value!r}. {START_AGAIN}"
-            )
+    if other := _other_setting(result, plan):
+        raise RunError(f"{path} was made with {other}. {START_AGAIN}")
     if result != found[0] or not path.exists():
         # The last session ended after it wrote the first of the two files.
         write_json(path, result)
-    if result["epochs_done"] >= epochs:
+    if result["epochs_done"] >= plan.epochs:
         raise Finished(
             f"{path} is finished and is not overwritten (epochs done: "
-            f"{result['epochs_done']}, asked for: {epochs})."
+            f"{result['epochs_done']}, asked for: {plan.epochs})."
         )
     if not checkpoint.exists():
         raise RunError(
-            f"{path} has {result['epochs_done']} of {epochs} epochs, and it "
-            f"cannot be continued without {checkpoint.name}. {START_AGAIN}"
+            f"{path} has {result['epochs_done']} of {plan.epochs} epochs, and "
+            f"it cannot be continued without {checkpoint.name}. {START_AGAIN}"
         )
     if result["history"] != found[-1]["history"]:
         raise RunError(
@@ -88,6 +83,14 @@ def previous(path: Path, configuration: dict, epochs: int) -> dict | None:
             f"{START_AGAIN}"
         )
     return result
+
+
+def _other_setting(result, plan):
+    """A setting in which a result differs from a plan, in words; or `None`."""
+    for name, value in plan.configuration().items():
+        if result.get(name) != value:
+            return f"{name}={result.get(name)!r}, not {value!r}"
+    return None
 
 
 def save(path: Path, model: keras.Model, result: dict) -> None:
@@ -135,6 +138,22 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def select(history: Mapping[str, Sequence], measure: str) -> dict | None:
+    """The epoch with the lowest validation measure; the last of equal ones.
+
+    The epoch counts from 1 and comes with its validation and test measure. In
+    the history a number that was not finite is `None`; the result is `None` if
+    no epoch has both measures.
+    """
+    names = [f"validation_{measure}", f"test_{measure}"]
+    pairs = enumerate(zip(*(history[name] for name in names)), start=1)
+    finite = [(pair, epoch) for epoch, pair in pairs if None not in pair]
+    if not finite:
+        return None
+    pair, epoch = min(finite, key=lambda found: (found[0][0], -found[1]))
+    return {"epoch": epoch, **dict(zip(names, pair))}
+
+
 def scales(model: keras.Model) -> dict[str, float | None]:
     """The α of each binary weight, or of each gate, and α / mean|w|, by name.
 
@@ -149,12 +168,11 @@ def scales(model: keras.Model) -> dict[str, float | None]:
         gates, axes = [""], None
         if len(weight.shape) == 3:
             gates, axes = ["_i", "_f", "_c", "_o"], (0, 2)
-        alpha = weight.alpha.numpy().reshape(len(gates), -1).mean(axis=1)
-        ratio = alpha / size.mean(axes, dtype=np.float64)
-        for gate, *values in zip(gates, alpha, ratio):
-            for kind, value in zip(("alpha", "ratio"), values):
-                key = name.replace("alpha", kind) + gate
-                found[key] = finite(value)
+        alphas = weight.alpha.numpy().reshape(len(gates), -1).mean(axis=1)
+        ratios = alphas / size.mean(axes, dtype=np.float64)
+        for gate, alpha, ratio in zip(gates, alphas, ratios):
+            found[name + gate] = finite(alpha)
+            found[name.replace("alpha", "ratio") + gate] = finite(ratio)
     return found
 
 
@@ -168,14 +186,16 @@ def rows(model: keras.Model, part: Part) -> dict[str, list] | None:
     if weight is None:
         return None
     curvature = model.optimizer.curvature(weight.latent, learning_rate=1)
-    means = {"weight": weight.latent.numpy(), "curvature": curvature.numpy()}
+
+    def means(values):
+        values = np.abs(values.numpy()).mean(axis=1)
+        return [float(f"{value:.6g}") for value in values]
+
     count = np.bincount(part.x.ravel(), minlength=weight.shape[0])
     return {
         "count": count.tolist(),
-        **{
-            name: [float(f"{x:.6g}") for x in np.abs(values).mean(axis=1)]
-            for name, values in means.items()
-        },
+        "weight": means(weight.latent),
+        "curvature": means(curvature),
     }
 
 
@@ -186,11 +206,11 @@ def hits(model: keras.Model, part: Part, batch: int) -> str:
     return base64.b64encode(np.packbits(right)).decode()
 
 
-def recurrent_gradient(model: keras.Model, part: Part) -> dict | None:
-    """The sizes of ∂ℓ/∂ŵ of the hidden-to-hidden weights (Figure 2).
+def recurrent_gradient(model: keras.Model, part: Part) -> np.ndarray | None:
+    """∂ℓ/∂ŵ of the hidden-to-hidden weights (Figure 2), as one vector.
 
-    ℓ is the mean loss of the first hundred sequences of `part`. See `histogram`
-    for the result; it is `None` for a network without recurrent weights.
+    ℓ is the mean loss of the first hundred sequences of `part`. `None` for a
+    network without recurrent weights.
     """
     weights = [
         weight.value
@@ -203,7 +223,7 @@ def recurrent_gradient(model: keras.Model, part: Part) -> dict | None:
     with tf.GradientTape() as tape:
         loss = model.compute_loss(x, y, model(x, training=True))
     gradients = tape.gradient(loss, weights)
-    return histogram(np.concatenate([np.ravel(g) for g in gradients]))
+    return np.concatenate([np.ravel(gradient) for gradient in gradients])
 
 
 def histogram(gradient: np.ndarray) -> dict:
@@ -231,61 +251,20 @@ def format_size(name: str, size: int) -> str:
     return words.get(name, name + " {}").format(size)
 
 
-@dataclasses.dataclass(frozen=True)
 class Run:
-    """A result of `train.py`, finished or not; `content` is the file's."""
+    """A result of `train.py`, finished or not; `content` is the file's.
 
-    content: Mapping
+    What the content has is an attribute, too: `run.seed`.
+    """
+
+    def __init__(self, content: Mapping):
+        self.content = content
+        self.recipe = RECIPES[content["recipe"]].following(content["follow"])
+        self.measure = self.recipe.task.measure
+        self.title = ALL_SCHEMES[content["scheme"]].title
 
     def __getattr__(self, name):
         return self.content[name]
-
-    @property
-    def recipe(self) -> Recipe:
-        return RECIPES[self.content["recipe"]]
-
-    @property
-    def measure(self) -> str:
-        return self.recipe.task.measure
-
-    @property
-    def title(self) -> str:
-        return ALL_SCHEMES[self.scheme].title
-
-    def fits(self, column, scheme: str, **sizes: int) -> bool:
-        """Whether it belongs to a cell of a table."""
-        name = sizes.pop("recipe", column.recipe)
-        rate = self.recipe.learning_rate(ALL_SCHEMES[self.scheme], 1)
-        return (
-            (self.content["recipe"], self.scheme) == (name, scheme)
-            and self.follow == "paper"
-            and self.learning_rate == rate
-            and {**column.sizes, **sizes}.items() <= self.sizes.items()
-        )
-
-    def differences(self, column, epochs: int) -> list[str]:
-        """How it differs from the paper's run, if `epochs` of it count."""
-        recipe = RECIPES[column.recipe]
-        paper = {**recipe.sizes, **column.sizes}
-        found = [
-            f"{format_size(name, self.sizes[name])} instead of {size}"
-            for name, size in paper.items()
-            if self.sizes[name] != size
-        ]
-        found += [
-            f"{self.data[part]:,} {kind} images instead of {count:,}"
-            for (part, count), kind in zip(
-                (recipe.examples or {}).items(),
-                ("training", "validation", "test"),
-            )
-            if self.data[part] != count
-        ]
-        found += self.content.get("departures", [])
-        if self.recipe.decay != recipe.decay:
-            found.append("the schedule compressed in proportion")
-        if epochs < recipe.epochs:
-            found.append(f"{epochs} of the paper's {recipe.epochs} epochs")
-        return found
 
     def selected(self, epochs: int | None = None) -> dict | None:
         """The best epoch on the validation part, among the first `epochs`."""
@@ -299,17 +278,47 @@ class Run:
 
     def right(self) -> np.ndarray:
         """Whether each test example was right, at the best epoch."""
-        bits = np.frombuffer(base64.b64decode(self.content["hits"]), np.uint8)
+        bits = np.frombuffer(base64.b64decode(self.hits), np.uint8)
         return np.unpackbits(bits, count=self.data["test"]).astype(bool)
 
+    def differences(self, paper: Recipe, sizes: Mapping, epochs: int) -> list:
+        """How it differs from a run in the paper, if `epochs` of it count."""
+        found = [
+            f"{format_size(name, self.sizes[name])} instead of {size}"
+            for name, size in {**paper.sizes, **sizes}.items()
+            if self.sizes[name] != size
+        ]
+        for part, count in (paper.examples or {}).items():
+            kind = "training" if part == "train" else part
+            if self.data[part] != count:
+                found.append(
+                    f"{self.data[part]:,} {kind} images instead of {count:,}"
+                )
+        found += self.content.get("departures", [])
+        if self.recipe.decay != paper.decay:
+            found.append("the schedule compressed in proportion")
+        if epochs < paper.epochs:
+            found.append(f"{epochs} of the paper's {paper.epochs} epochs")
+        return found
 
-def load(folder: Path) -> list[Run]:
-    """All results of a folder. Raises RunError if a file is not one."""
+
+def load(folder: Path, name: str = "") -> list[Run]:
+    """The results in a folder, of the experiments whose name starts so.
+
+    Raises RunError if a file is not a result of today's recipes.
+    """
     runs = []
-    for path in folder.glob("*/*.json"):
+    for path in folder.glob(f"{name}*/*.json"):
         try:
             run = Run(json.loads(path.read_text()))
-            _check(run, path)
+            plan = Plan(
+                *(run.recipe, run.scheme, run.seed, run.sizes),
+                rate=run.learning_rate,
+            )
+            if other := _other_setting(run.content, plan):
+                raise ValueError(f"it has {other}")
+            if plan.path(folder) != path:
+                raise ValueError(f"it is the result of {plan}")
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{path} is not a result of train.py: "
@@ -323,19 +332,43 @@ def load(folder: Path) -> list[Run]:
     )
 
 
-def _check(run, path):
-    """Raises an error if this is not a result of today's recipes."""
-    recipe = run.recipe.following(run.follow)
-    plan = Plan(
-        *(run.content["recipe"], recipe, run.scheme, run.seed, run.sizes),
-        rate=run.learning_rate,
-    )
-    if plan.path(path.parents[1]) != path:
-        raise ValueError(f"it is the result of {plan}")
-    for name, value in plan.configuration().items():
-        if run.content[name] != value:
-            found = run.content[name]
-            raise ValueError(f"its {name} is {found!r}, not {value!r}")
-    for part in PARTS:
-        if len(run.history[f"{part}_{run.measure}"]) != run.epochs_done:
-            raise ValueError(f"it has not {run.epochs_done} epochs")
+def tuned(runs: list[Run], scheme: str) -> dict[int, Run]:
+    """The finished runs of `WHY` at the best learning rate, by seed.
+
+    The best rate has the lowest validation loss with seed 1. Before all `RATES`
+    have that run there is none.
+    """
+    found = [
+        run
+        for run in runs
+        if (run.recipe.name, run.scheme) == (WHY, scheme)
+        and run.sizes == run.recipe.sizes
+        and run.epochs_done >= run.recipe.epochs
+    ]
+    losses = {}
+    for run in found:
+        if run.seed == 1:
+            best = run.selected() or {"validation_loss": math.inf}
+            losses[run.learning_rate] = best["validation_loss"]
+    if not losses.keys() >= set(RATES):
+        return {}
+    rate = min(losses, key=losses.get)
+    return {run.seed: run for run in found if run.learning_rate == rate}
+
+
+def scale_ratios(runs: list[Run], scheme: str, seed: int) -> dict | None:
+    """The ratios of a scheme with a `ratio_of`, for each latent weight.
+
+    It is LAB's α / mean|w| for each gate: the mean over the epochs of the run
+    with the same seed. `None` until that is there; empty for other schemes.
+    """
+    if not (source := ALL_SCHEMES[scheme].ratio_of):
+        return {}
+    run = tuned(runs, source).get(seed)
+    return run and {
+        f"{kind}kernel": [
+            statistics.fmean(run.history[f"lstm/{kind}ratio_{gate}"])
+            for gate in "ifco"
+        ]
+        for kind in ("", "recurrent_")
+    }

@@ -35,8 +35,8 @@ class Scheme:
 
     def scaled(self, ratios: Mapping[str, list[float]]) -> "Scheme":
         """The scheme with a `ScaledBWN` for each of these latent weights."""
-        weights = {name: ScaledBWN(ratio) for name, ratio in ratios.items()}
-        return dataclasses.replace(self, weights=weights)
+        scaled = {name: ScaledBWN(ratio) for name, ratio in ratios.items()}
+        return dataclasses.replace(self, weights={**self.weights, **scaled})
 
 
 class ShuffledLAB(LAB):
@@ -71,19 +71,15 @@ class ScaledBWN(BWN):
 
     Args:
         ratio: A factor for each α of the tensor: for an LSTM, one per gate.
-        scale: `"tensor"` or `"channel"`, as in `BWN`.
     """
 
-    def __init__(self, ratio, scale="tensor"):
-        super().__init__(scale)
+    def __init__(self, ratio):
+        super().__init__()
         self.ratio = ratio
 
     def compute_scale(self, w, d=None, keep=()):
         scale = super().compute_scale(w, d, keep)
         return scale * ops.convert_to_tensor(self.ratio, scale.dtype)
-
-    def get_config(self):
-        return {**super().get_config(), "ratio": self.ratio}
 
 
 SCHEMES = {

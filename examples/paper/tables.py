@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from examples.paper.experiments import COMPARED, WHY, best_rate
-from examples.paper.recipes import RECIPES
-from examples.paper.results import Run
+from examples.environment import mean_and_spread
+from examples.paper.recipes import COMPARED, RECIPES, WHY
+from examples.paper.results import Run, tuned
 from examples.paper.schemes import ALL_SCHEMES, CONTROLS, SCHEMES, WEIGHT_ONLY
 
 GATES = ("input gate", "forget gate", "candidate", "output gate")
@@ -47,14 +47,15 @@ class Column(NamedTuple):
         recipe: A key of `RECIPES`.
         sizes: The sizes that make this column.
         ours: The sizes of the networks that we show beside the paper's number,
-            one column for each that ran; `{}` is the paper's. `"recipe"` among
-            them is another key of `RECIPES`.
+            one column for each that ran; `{}` is the paper's.
+        short: The recipe with fewer epochs, another column if it ran.
     """
 
     title: str
     recipe: str
     sizes: Mapping[str, int] = {}
     ours: tuple[Mapping[str, int], ...] = ({},)
+    short: str | None = None
 
     @property
     def paper(self) -> dict[str, str]:
@@ -78,28 +79,24 @@ class Table(NamedTuple):
 
 STEPS_100, SMALL = {"steps": 100}, {"cells": 128}
 TABLES = {
-    # Test error (%), feedforward networks
     "table1": Table(
         [
             Column("MNIST", "mnist"),
-            Column("CIFAR-10", "cifar10", ours=({}, {"recipe": "cifar10_20"})),
+            Column("CIFAR-10", "cifar10", short="cifar10_20"),
             Column("SVHN", "svhn", ours=({}, {"width": 32})),
         ]
     ),
-    # Test error (%) on SVHN by the number of filters K
     "table2": Table(
         [Column(f"K = {k}", "svhn", {"width": k}) for k in (16, 32, 64, 128)],
         WEIGHT_ONLY,
         equal_epochs=True,
     ),
-    # Test cross-entropy (nats), LSTM
     "table3": Table(
         [
             Column("War and Peace", "war_and_peace", STEPS_100, ({}, SMALL)),
             Column("Linux Kernel", "linux_kernel", STEPS_100, ({}, SMALL)),
         ],
     ),
-    # Test cross-entropy (nats) on War and Peace by time steps TS
     "table4": Table(
         [
             Column(f"TS = {ts}", "war_and_peace", {"steps": ts}, (SMALL,))
@@ -108,11 +105,10 @@ TABLES = {
         WEIGHT_ONLY,
         equal_epochs=True,
     ),
-    # Not in the paper: test error (%) on MNIST without batch norm
+    # Not in the paper:
     "no_norm": Table(
         [Column("no batch norm", "mnist_no_norm", ours=({"width": 512},))]
     ),
-    # Not in the paper: test cross-entropy (nats) by schedule, 128 cells
     "schedule": Table(
         [
             Column("the paper's rates", "war_and_peace", STEPS_100 | SMALL),
@@ -122,7 +118,6 @@ TABLES = {
         equal_epochs=True,
     ),
 }
-PAPER_TABLES = ("table1", "table2", "table3", "table4")
 
 
 class Cell(NamedTuple):
@@ -147,72 +142,67 @@ class Cell(NamedTuple):
         )
 
 
-def spread(values: list[float], decimals: int) -> str:
-    """Mean ± standard deviation, in bold, if there are several values."""
-    text = f"**{statistics.fmean(values):.{decimals}f}**"
-    if len(values) > 1:
-        text += f" ± {statistics.stdev(values):.{decimals}f}"
-    return text
+def as_in_paper(runs: list[Run], recipe: str, scheme: str) -> list[Run]:
+    """The runs that follow the paper, with the learning rate of the recipe."""
+    return [
+        run
+        for run in runs
+        if (run.recipe.name, run.scheme) == (recipe, scheme)
+        and run.follow == "paper"
+        and run.learning_rate == run.recipe.first_rate(ALL_SCHEMES[scheme])
+    ]
 
 
-def _cell(runs, column, sizes, scheme, epochs):
-    """The cell of a network, or `None` if nothing ran.
-
-    If `epochs` is `None`, as many epochs count as the longest run has, but no
-    more than the paper's. Runs that have fewer are left out.
-    """
-    recipe = RECIPES[sizes.get("recipe", column.recipe)]
-    sizes = {**recipe.sizes, **column.sizes, **sizes}
-    found = [run for run in runs if run.fits(column, scheme, **sizes)]
-    if epochs is None:
-        longest = max((run.epochs_done for run in found), default=0)
-        epochs = min(longest, recipe.epochs)
+def _cell(runs, recipe, sizes, scheme, epochs):
+    """The cell of a network, or `None` if nothing ran."""
+    sizes = {**RECIPES[recipe].sizes, **sizes}
+    found = [r for r in as_in_paper(runs, recipe, scheme) if r.sizes == sizes]
+    # By default those of the longest run count, but no more than the paper's.
+    longest = max((run.epochs_done for run in found), default=0)
+    epochs = epochs or min(longest, RECIPES[recipe].epochs)
     chosen = [run for run in found if run.epochs_done >= epochs]
     return Cell(chosen, epochs, len(found) - len(chosen)) if chosen else None
 
 
-class Shown(NamedTuple):
-    """A column of ours: its sizes, and its cells by scheme."""
-
-    column: Column
-    sizes: Mapping[str, int]
-    cells: dict[str, Cell | None]
-
-
-def shown(runs: list[Run], table: Table) -> list[Shown]:
-    """Our columns of a table.
+def shown(runs: list[Run], table: Table) -> list[tuple]:
+    """Our columns: the `Column`, a recipe, sizes, and the cells by scheme.
 
     A network of `Column.ours` that has no run is left out, unless all are.
     """
 
-    def fill(column, sizes, epochs=None):
+    def fill(column, recipe, sizes, epochs=None):
+        wanted = {**column.sizes, **sizes}
         cells = {
-            scheme: _cell(runs, column, sizes, scheme, epochs)
+            scheme: _cell(runs, recipe, wanted, scheme, epochs)
             for scheme in table.schemes
         }
-        return Shown(column, sizes, cells)
+        return column, recipe, sizes, cells
 
     result = []
     for column in table.columns:
-        networks = [fill(column, sizes) for sizes in column.ours]
-        ran = [network for network in networks if any(network.cells.values())]
-        result += ran or networks[:1]
+        found = [fill(column, column.recipe, sizes) for sizes in column.ours]
+        if column.short:
+            found.append(fill(column, column.short, {}))
+        result += [f for f in found if any(f[-1].values())] or found[:1]
     if table.equal_epochs:
-        found = [cell for *_, row in result for cell in row.values() if cell]
-        finished = [cell for cell in found if not cell.unfinished]
-        epochs = min((c.epochs for c in finished or found), default=None)
-        result = [fill(column, sizes, epochs) for column, sizes, _ in result]
+        cells = [cell for *_, row in result for cell in row.values() if cell]
+        finished = [cell for cell in cells if not cell.unfinished]
+        epochs = min((c.epochs for c in finished or cells), default=None)
+        result = [fill(*network, epochs) for *network, _ in result]
     return result
+
+
+def spread(values: list[float], decimals: int) -> str:
+    """The mean in bold, ± the standard deviation if there are several."""
+    mean, *deviation = mean_and_spread(values, decimals).split(" ")
+    return " ".join([f"**{mean}**", *deviation])
 
 
 # Comparisons: rows of tables, each a dictionary.
 
 
 def interval(differences: list[float]) -> str:
-    """The mean of paired differences, and its 95% interval (t test).
-
-    There is no interval of a single difference.
-    """
+    """The mean of paired differences; if several, its 95% interval (t test)."""
     text = f"{statistics.fmean(differences):+.3f}"
     if len(differences) > 1:
         low, high = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
@@ -226,23 +216,30 @@ def by_seed(runs: list[Run], experiment: str, scheme: str) -> dict[int, Run]:
     return {r.seed: r for r in runs if (r.experiment, r.scheme) == wanted}
 
 
+def pairs(runs: list[Run], experiment: str, schemes) -> list[tuple[Run, Run]]:
+    """The runs of two schemes with equal seeds."""
+    first, second = (by_seed(runs, experiment, s) for s in schemes)
+    return [(first[seed], second[seed]) for seed in first if seed in second]
+
+
 def leads(runs: list[Run]) -> Iterator[dict]:
     """LAB minus BWN and LAB2 minus XNOR on the texts, at equal epochs."""
     names = dict.fromkeys(
         run.experiment
         for run in runs
-        if run.measure == "loss" and run.content["recipe"] != WHY
+        if run.measure == "loss" and run.recipe.name != WHY
     )
     schemes = (("lab", "bwn"), ("lab2", "xnor"))
     for name, pair in itertools.product(names, schemes):
-        first, second = (by_seed(runs, name, scheme) for scheme in pair)
-        pairs = [(first[s], second[s]) for s in first if s in second]
-        done = [min(a.epochs_done, b.epochs_done) for a, b in pairs]
-        for epochs in sorted(set(done)):
+        found = [
+            (a, b, min(a.epochs_done, b.epochs_done))
+            for a, b in pairs(runs, name, pair)
+        ]
+        for epochs in sorted({done for *_, done in found}):
             gaps = [
                 a.score(epochs) - b.score(epochs)
-                for (a, b), count in zip(pairs, done)
-                if count >= epochs
+                for a, b, done in found
+                if done >= epochs
             ]
             yield {
                 "experiment": name,
@@ -251,18 +248,6 @@ def leads(runs: list[Run]) -> Iterator[dict]:
                 "seeds": len(gaps),
                 "nats [95%]": interval(gaps),
             }
-
-
-def why_runs(runs: list[Run], scheme: str) -> dict[int, Run]:
-    """The finished runs of a scheme at its chosen learning rate, by seed."""
-    found = [
-        r
-        for r in runs
-        if (r.content["recipe"], r.scheme) == (WHY, scheme)
-        and r.epochs_done >= r.recipe.epochs
-    ]
-    rate = best_rate(r.content for r in found if r.seed == 1)
-    return {r.seed: r for r in found if r.learning_rate == rate}
 
 
 def epochs_to_reach(run: Run, loss: float) -> int | None:
@@ -275,38 +260,40 @@ def why(runs: list[Run]) -> Iterator[dict]:
     """The schemes and the controls, compared with BWN or XNOR."""
     for scheme in (*COMPARED, *CONTROLS):
         reference = "xnor" if ALL_SCHEMES[scheme].input_quantizer else "bwn"
-        found, others = why_runs(runs, scheme), why_runs(runs, reference)
+        found, others = tuned(runs, scheme), tuned(runs, reference)
         if not found:
             continue
-        pairs = [(found[s], others[s].score()) for s in found if s in others]
-        reached = [epochs_to_reach(run, loss) for run, loss in pairs]
-        never, epochs = reached.count(None), "–"
-        if never:
+        paired = [(found[s], others[s].score()) for s in found if s in others]
+        reached = [epochs_to_reach(run, loss) for run, loss in paired]
+        epochs = None
+        if never := reached.count(None):
             epochs = f"not reached by {never} of {len(reached)}"
-        elif pairs:
+        elif reached:
             epochs = f"{statistics.fmean(reached):.1f}"
-        gaps = scheme != reference and [r.score() - loss for r, loss in pairs]
+        gaps = scheme != reference and [r.score() - loss for r, loss in paired]
         yield {
             "scheme": ALL_SCHEMES[scheme].title,
             "learning rate": found[1].learning_rate,
             "seeds": len(found),
             "test nats": spread([run.score() for run in found.values()], 3),
-            "compared with": ALL_SCHEMES[reference].title if gaps else "–",
-            "difference [95%]": interval(gaps) if gaps else "–",
+            "compared with": ALL_SCHEMES[reference].title if gaps else None,
+            "difference [95%]": interval(gaps) if gaps else None,
             "epochs to its final loss": epochs,
         }
 
 
 def ratios(runs: list[Run]) -> Iterator[dict]:
     """LAB's α divided by mean|w|, by kernel and gate."""
-    kernels = {"input kernel": "", "recurrent kernel": "recurrent_"}
-    for scheme, kernel in itertools.product(("lab", "lab2"), kernels):
-        found = why_runs(runs, scheme).values()
+    for scheme, kernel in itertools.product(
+        ("lab", "lab2"), ("input", "recurrent")
+    ):
+        found = tuned(runs, scheme).values()
         if not found:
             continue
-        row = {"scheme": SCHEMES[scheme].title, "weights": kernel}
+        row = {"scheme": SCHEMES[scheme].title, "weights": f"{kernel} kernel"}
+        prefix = "recurrent_" if kernel == "recurrent" else ""
         for gate in GATES:
-            name = f"lstm/{kernels[kernel]}ratio_{gate[0]}"
+            name = f"lstm/{prefix}ratio_{gate[0]}"
             means = [statistics.fmean(run.history[name]) for run in found]
             row[gate] = f"{statistics.fmean(means):.3f}"
         yield row
@@ -314,15 +301,17 @@ def ratios(runs: list[Run]) -> Iterator[dict]:
 
 def byte_rows(runs: list[Run]) -> Iterator[dict]:
     """How large the weights of frequent and of rare bytes are."""
-    found = {s: why_runs(runs, s).values() for s in ("lab", "bwn")}
-    if not all(found.values()):
+    lab, bwn = (
+        [run.rows for run in tuned(runs, s).values()] for s in ("lab", "bwn")
+    )
+    if not (lab and bwn):
         return
 
-    def mean(scheme, name):
-        return np.mean([r.rows[name] for r in found[scheme]], axis=0)
+    def mean(found, name):
+        return np.mean([rows[name] for rows in found], axis=0)
 
-    count, curvature = mean("lab", "count"), mean("lab", "curvature")
-    weights = {s: mean(s, "weight") for s in found}
+    count, curvature = mean(lab, "count"), mean(lab, "curvature")
+    lab, bwn = mean(lab, "weight"), mean(bwn, "weight")
     last = 0
     for part in np.array_split(np.argsort(-count), 4):
         first, last = last + 1, last + len(part)
@@ -331,33 +320,31 @@ def byte_rows(runs: list[Run]) -> Iterator[dict]:
         yield {
             "bytes by frequency": f"{first} to {last}",
             "share of the text (%)": f"{share:.2f}",
-            "mean\\|w\\|, LAB": f"{weights['lab'][part].mean():.3f}",
-            "mean\\|w\\|, BWN": f"{weights['bwn'][part].mean():.3f}",
+            "mean\\|w\\|, LAB": f"{lab[part].mean():.3f}",
+            "mean\\|w\\|, BWN": f"{bwn[part].mean():.3f}",
             "d, LAB (mean = 1)": f"{relative:.3f}",
         }
 
 
 def paired_errors(runs: list[Run]) -> Iterator[dict]:
     """McNemar's exact test for the pairs of networks whose hits were kept."""
-    pairs = [("lab", "bwn"), ("lab", "binary_connect")]
-    pairs += [("lab", "full_precision"), ("lab2", "xnor"), ("lab2", "bnn")]
-    kept = {
-        (r.experiment, r.seed, r.scheme): r for r in runs if "hits" in r.content
-    }
-    for name, seed in dict.fromkeys(key[:2] for key in kept):
-        for pair in pairs:
-            both = [kept.get((name, seed, scheme)) for scheme in pair]
-            if None in both or len({r.epochs_done for r in both}) > 1:
+    compared = [("lab", "bwn"), ("lab", "binary_connect")]
+    compared += [("lab", "full_precision"), ("lab2", "xnor"), ("lab2", "bnn")]
+    kept = [run for run in runs if "hits" in run.content]
+    names = dict.fromkeys(run.experiment for run in kept)
+    for name, schemes in itertools.product(names, compared):
+        for both in pairs(kept, name, schemes):
+            if both[0].epochs_done != both[1].epochs_done:
                 continue
             first, second = (run.right() for run in both)
             only_first = int((~first & second).sum())
             only_second = int((first & ~second).sum())
             # The test needs at least one difference.
             count = max(only_first + only_second, 1)
-            p = stats.binomtest(only_first, count, 0.5).pvalue
+            p = stats.binomtest(only_first, count).pvalue
             yield {
                 "experiment": name,
-                "seed": seed,
+                "seed": both[0].seed,
                 "networks": " and ".join(run.title for run in both),
                 "errors (%)": " and ".join(f"{r.score():.2f}" for r in both),
                 "only the first wrong": only_first,
@@ -368,13 +355,14 @@ def paired_errors(runs: list[Run]) -> Iterator[dict]:
 
 def gradients(runs: list[Run]) -> Iterator[dict]:
     """The size of the recurrent weights' gradients, as in Figure 2."""
-    for column, _, cells in shown(runs, TABLES["table4"]):
+    for column, *_, cells in shown(runs, TABLES["table4"]):
+        steps = column.sizes["steps"]
         for cell in filter(None, cells.values()):
-            if column.sizes["steps"] in (10, 100):
+            if steps in (10, 100):
                 run = cell.runs[0]
                 yield {
                     "scheme": run.title,
-                    "time steps": column.sizes["steps"],
+                    "time steps": steps,
                     "epochs": run.epochs_done,
                     "root mean square": f"{run.recurrent_gradient['rms']:.2g}",
                 }
@@ -383,18 +371,17 @@ def gradients(runs: list[Run]) -> Iterator[dict]:
 def code(runs: list[Run]) -> Iterator[dict]:
     """Runs that follow the authors' code, beside ours at equal epochs."""
     for run in runs:
-        if run.follow != "code":
-            continue
-        name = run.experiment.removesuffix("-code")
-        ours = by_seed(runs, name, run.scheme).get(run.seed)
-        epochs = min(r.epochs_done for r in (run, ours or run))
-        scores = [r and r.score(epochs) for r in (ours, run)]
-        numbers = ["–" if s is None else f"{s:.3f}" for s in scores]
-        yield {
-            "experiment": name,
-            "scheme": run.title,
-            "seed": run.seed,
-            "epochs": epochs,
-            "as the paper says": numbers[0],
-            "as the authors' code": numbers[1],
-        }
+        if run.follow == "code":
+            name = run.experiment.removesuffix("-code")
+            ours = by_seed(runs, name, run.scheme).get(run.seed)
+            epochs = min(r.epochs_done for r in (ours or run, run))
+            scores = [r and r.score(epochs) for r in (ours, run)]
+            numbers = [s and f"{s:.3f}" for s in scores]
+            yield {
+                "experiment": name,
+                "scheme": run.title,
+                "seed": run.seed,
+                "epochs": epochs,
+                "as the paper says": numbers[0],
+                "as the authors' code": numbers[1],
+            }

@@ -7,18 +7,19 @@ Each run writes `results/paper/<experiment>/<scheme>-<seed>.json` after every
 epoch. The same command continues a run that was interrupted, to the same result
 bit for bit: the weights depend only on the seed, the order of the examples on
 the seed and the epoch, and each epoch ends with a checkpoint. A finished run is
-not overwritten. `queue` works through the runs of the page of results, see
-`experiments.py`; start it twice to use two processes. `report.py` makes the
-tables and figures.
+not overwritten. `queue` works through the runs of the page of results, in the
+order in which they matter; start it twice to use two processes. `report.py`
+makes the tables and figures.
 """
 
 import argparse
+import itertools
 import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,15 +32,84 @@ import numpy as np
 
 import keras_lab
 from examples.environment import environment
-from examples.paper import experiments, results
+from examples.paper import results
 from examples.paper.data import DataError, Part
-from examples.paper.experiments import GROUPS, Plan, select
-from examples.paper.recipes import FOLLOW, PARTS, RECIPES
+from examples.paper.recipes import COMPARED, PARTS, RATES, RECIPES, WHY, Plan
 from examples.paper.results import Finished, RunError
-from examples.paper.schemes import ALL_SCHEMES, SCHEMES
+from examples.paper.schemes import ALL_SCHEMES, CONTROLS, SCHEMES, WEIGHT_ONLY
 
 EVALUATION_BATCH = 500
 WAIT = 60  # Seconds.
+
+WEIGHTS = f"--scheme {' '.join(WEIGHT_ONLY)}"
+SIGNS = "--scheme bnn xnor lab2"
+# What the queue does, as arguments of this command.
+GROUPS = {
+    "schedule": [
+        "war_and_peace --scheme full_precision bwn lab binary_connect "
+        "--cells 128"
+    ],
+    "time_steps": [
+        f"war_and_peace {WEIGHTS} --seed {seed} --epochs 5 --cells 128 "
+        f"--steps {steps}"
+        for seed in (2, 3)
+        for steps in (10, 50, 100, 150)
+    ],
+    "signs": [
+        f"{text} {SIGNS} --seed {seed} --epochs 5 --cells 128"
+        for seed in (1, 2, 3)
+        for text in ("war_and_peace", "linux_kernel")
+    ],
+    "why": None,  # See `why_commands`.
+    "mnist": [
+        "mnist --scheme binary_connect bwn lab --seed 2 3",
+        "mnist --scheme full_precision bnn xnor lab2 --seed 2 3",
+    ],
+    "cifar10": [f"cifar10_20 {WEIGHTS}"],
+    "svhn": ["svhn --scheme binary_connect --epochs 16 --width 32"],
+    "code": [
+        "mnist --scheme lab --follow code",
+        "war_and_peace --scheme lab --epochs 30 --follow code --cells 128",
+    ],
+    # Round by round, so that all three have equal epochs when time is up.
+    "cells_512": [
+        f"war_and_peace --scheme lab bwn full_precision --epochs {epochs}"
+        for epochs in (5, 10, 20, 40, 80, 200)
+    ],
+    # What ran first, with one seed.
+    "first": [
+        "mnist",
+        "mnist_no_norm --width 512",
+        f"svhn {WEIGHTS} --epochs 20 --width 16",
+        f"svhn {WEIGHTS} --epochs 16 --width 32",
+        f"war_and_peace {WEIGHTS} --epochs 5",
+        f"linux_kernel {WEIGHTS} --epochs 5 --cells 128",
+        f"war_and_peace_short {WEIGHTS}",
+        f"war_and_peace {WEIGHTS} --epochs 5 --cells 128 --steps 10",
+        f"war_and_peace {WEIGHTS} --epochs 5 --cells 128 --steps 50",
+        f"war_and_peace {WEIGHTS} --epochs 15 --cells 128 --steps 150",
+    ],
+}
+
+
+def why_commands(folder: Path) -> Iterator[str]:
+    """Tunes the rate of each scheme; when it is known, runs more seeds."""
+    runs = results.load(folder, WHY)
+    for schemes in (COMPARED, CONTROLS):
+        for seed, scheme in itertools.product((1, 2, 3, 4, 5), schemes):
+            if results.scale_ratios(runs, scheme, seed) is None:
+                continue
+            tuned = results.tuned(runs, scheme).values()
+            rates = RATES if seed == 1 else {run.learning_rate for run in tuned}
+            for rate in rates:
+                yield f"{WHY} --scheme {scheme} --seed {seed} --rate {rate}"
+
+
+def queue(folder: Path, groups: list[str]) -> Iterator[Plan]:
+    """The runs of some groups, done or not, as far as they are known."""
+    for group in groups:
+        for command in GROUPS[group] or why_commands(folder):
+            yield from parse(command.split()).plans
 
 
 class Batches(keras.utils.PyDataset):
@@ -82,55 +152,45 @@ def run(
 
     Raises filelock.Timeout if another process works on this run, and RunError
     if it is finished or its files do not fit.
-
-    Args:
-        plan: The run.
-        data_folder: The folder of the data sets.
-        folder: The folder of all results.
-        jit_compile: Whether to train with XLA.
-        log: Called with each line of progress.
     """
-    path, epochs = plan.path(folder), plan.all_epochs
-    measure = plan.recipe.task.measure
+    path, measure = plan.path(folder), plan.recipe.task.measure
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = path.with_name(f".{path.name}.lock")
     with filelock.FileLock(lock, blocking=False):
         model, parts, result = _begin(plan, data_folder, path, jit_compile)
         first, began = result["epochs_done"] + 1, time.monotonic()
         departures = "; ".join(result["departures"])
-        log(f"{plan}   epochs {first} to {epochs}   {departures}")
-        for epoch in range(first, epochs + 1):
+        log(f"{plan}   epochs {first} to {plan.epochs}   {departures}")
+        for epoch in range(first, plan.epochs + 1):
             numbers = _train_epoch(model, parts, plan, epoch)
             _record(result, numbers, model, parts, measure)
             results.save(path, model, result)
+            shown = [_show(numbers, part, measure) for part in PARTS]
             each = (time.monotonic() - began) / (epoch - first + 1)
-            shown = [
-                f"{part} {_show(numbers[f'{part}_{measure}'], measure)}   "
-                for part in PARTS
-            ]
             log(
-                f"{plan}   epoch {epoch}/{epochs}   {''.join(shown)}"
+                f"{plan}   epoch {epoch}/{plan.epochs}   {'   '.join(shown)}   "
                 f"{numbers['seconds']:.0f} s   "
-                f"{each * (epochs - epoch) / 60:.0f} min left"
+                f"{each * (plan.epochs - epoch) / 60:.0f} min left"
             )
     chosen = result["selected"] or {"epoch": "none"}
-    test = _show(chosen.get(f"test_{measure}"), measure)
-    log(f"{plan}   test {test}, best epoch: {chosen['epoch']}   {path}")
+    test = _show(chosen, "test", measure)
+    log(f"{plan}   {test}, best epoch: {chosen['epoch']}   {path}")
     return result
 
 
 def _begin(plan, data_folder, path, jit_compile):
     """The model, the parts of the data and the result, new or from before."""
-    configuration = plan.configuration()
-    result = results.previous(path, configuration, plan.all_epochs)
+    result = results.previous(path, plan)
     recipe, scheme = plan.recipe, ALL_SCHEMES[plan.scheme]
+    ratios = {}
     if scheme.ratio_of:
-        ratios = experiments.scale_ratios(path.parents[1], plan)
-        if not ratios:
+        runs = results.load(path.parents[1], WHY)
+        ratios = results.scale_ratios(runs, plan.scheme, plan.seed)
+        if ratios is None:
             raise RunError(f"{plan} needs the runs of {scheme.ratio_of} first.")
-        scheme = scheme.scaled(ratios)
     data = recipe.load(data_folder, **plan.sizes)
     keras.utils.set_random_seed(plan.seed)
+    scheme = scheme.scaled(ratios)
     model = recipe.build(scheme, data.classes, jit_compile, **plan.sizes)
     model.optimizer.build(model.trainable_variables)
 
@@ -139,10 +199,10 @@ def _begin(plan, data_folder, path, jit_compile):
     described["files"] = data.files
     if result is None:
         result = {
-            **configuration,
+            **plan.configuration(),
             "parameters": model.count_params(),
             "data": described,
-            "epochs_planned": plan.all_epochs,
+            "epochs_planned": plan.epochs,
             "epochs_done": 0,
             "history": {},
             "sessions": [],
@@ -155,9 +215,9 @@ def _begin(plan, data_folder, path, jit_compile):
         )
     else:
         results.restore(path, model)
-    if scheme.ratio_of:
+    if ratios:
         result["scale_ratios"] = ratios
-    result["epochs_planned"] = plan.all_epochs
+    result["epochs_planned"] = plan.epochs
     result["departures"] = list(data.departures)
     session = {
         "first_epoch": result["epochs_done"] + 1,
@@ -181,9 +241,9 @@ def _train_epoch(model, parts, plan, epoch):
     """Trains and evaluates; returns the numbers of the epoch by name."""
     began = time.monotonic()
     recipe = plan.recipe
-    rate = plan.learning_rate(epoch)
+    rate = plan.rate * recipe.decay(epoch)
     model.optimizer.learning_rate = rate
-    model.optimizer.zeroed.assign(0)
+    model.optimizer.counts.zeroed.assign(0)
     order = epoch_order(len(parts["train"].y), plan.seed, epoch)
     whole = len(order) // recipe.batch * recipe.batch
     batches = Batches(parts["train"], order[:whole], recipe.batch)
@@ -205,7 +265,7 @@ def _train_epoch(model, parts, plan, epoch):
             numbers[f"{name}_error"] = None if loss is None else error
     numbers["train_seconds"] = round(trained - began, 2)
     numbers["seconds"] = round(time.monotonic() - began, 2)
-    numbers["zeroed_gradients"] = int(model.optimizer.zeroed.numpy())
+    numbers["zeroed_gradients"] = int(model.optimizer.counts.zeroed.numpy())
     return {**numbers, **results.scales(model)}
 
 
@@ -216,18 +276,20 @@ def _record(result, numbers, model, parts, measure):
         missing = [None] * result["epochs_done"]
         result["history"].setdefault(name, missing).append(value)
     result["epochs_done"] += 1
-    result["selected"] = best = select(result["history"], measure)
+    result["selected"] = best = results.select(result["history"], measure)
     if measure == "error" and best and best["epoch"] == result["epochs_done"]:
         result["hits"] = results.hits(model, parts["test"], EVALUATION_BATCH)
-    if gradient := results.recurrent_gradient(model, parts["validation"]):
-        result["recurrent_gradient"] = gradient
+    gradient = results.recurrent_gradient(model, parts["validation"])
+    if gradient is not None:
+        result["recurrent_gradient"] = results.histogram(gradient)
         result["rows"] = results.rows(model, parts["train"])
 
 
-def _show(value, measure):
+def _show(numbers, part, measure):
+    value = numbers.get(f"{part}_{measure}")
     if value is None:
-        return "diverged"
-    return f"{value:.3f}{'%' if measure == 'error' else ' nats'}"
+        return f"{part} diverged"
+    return f"{part} {value:.3f}{'%' if measure == 'error' else ' nats'}"
 
 
 def parse(arguments=None) -> argparse.Namespace:
@@ -248,7 +310,7 @@ def parse(arguments=None) -> argparse.Namespace:
     ):
         add(f"--{name}", type=_positive, help=f"{text}; default: the paper's")
     add("--rate", type=float, help="first learning rate; default: the paper's")
-    add("--follow", choices=FOLLOW, default="paper",
+    add("--follow", choices=("paper", "code"), default="paper",
         help="which one decides where the paper and its authors' code differ; "
         "default: paper")  # fmt: skip
     add("--data-dir", help="default: KERAS_LAB_DATA, or datasets in ~/.keras")
@@ -275,9 +337,8 @@ def _plans(options):
     recipe = RECIPES[options.what].following(options.follow)
     sizes = {n: getattr(options, n) for n in ("width", "cells", "steps")}
     sizes = {name: size for name, size in sizes.items() if size}
-    rest = (sizes, options.epochs, options.rate)
     return [
-        Plan(options.what, recipe, scheme, seed, *rest)
+        Plan(recipe, scheme, seed, sizes, options.epochs, options.rate)
         for seed in options.seed
         for scheme in options.scheme
     ]
@@ -288,13 +349,12 @@ def run_all(options) -> int:
     queued, failed = options.what == "queue", set()
     rest = (options.data_dir, options.results_dir, not options.no_jit)
     while True:
-        plans = options.plans
         if queued:
-            plans = experiments.queue(options.results_dir, options.groups)
+            options.plans = queue(options.results_dir, options.groups)
         done = busy = False
-        for plan in plans:
+        for plan in options.plans:
             # Without its data, no run of an experiment can start.
-            if failed & {plan.name, str(plan)}:
+            if failed & {plan.recipe.name, str(plan)}:
                 continue
             try:
                 run(plan, *rest)
@@ -309,7 +369,7 @@ def run_all(options) -> int:
                     continue
                 log_line(f"train.py: error: {error}")
                 missing = isinstance(error, DataError)
-                failed.add(plan.name if missing else str(plan))
+                failed.add(plan.recipe.name if missing else str(plan))
             if queued and done:
                 break  # What comes next may depend on this run,
         if not queued or not (done or busy):
@@ -324,6 +384,9 @@ def main(arguments=None) -> int:
     keras_lab.config.keep_memory()
     try:
         return 1 if run_all(options) else 0
+    except RunError as error:  # In a result that the queue depends on.
+        log_line(f"train.py: error: {error}")
+        return 1
     except KeyboardInterrupt:
         log_line("\nInterrupted. The same command continues the run.")
         return 130

@@ -29,11 +29,3 @@ def test_the_quick_run_has_every_stage_and_format(tmp_path):
     before = path.stat().st_mtime_ns
     char_transformer.main(arguments)  # It is finished.
     assert path.stat().st_mtime_ns == before
-
-
-def test_the_default_network_has_a_million_weights():
-    options = char_transformer.parse([])
-    model = char_transformer.character_transformer(
-        87, options.steps, options.width, options.blocks, options.heads
-    )
-    assert model.count_params() >= 1_000_000

@@ -38,19 +38,6 @@ def test_the_character_model_learns_and_goes_on_byte_by_byte(text, tmp_path):
     assert model.get_layer("lstm").cell.alpha.shape == (4,)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--text", "missing.txt"], "missing.txt"),
-        (["--scheme", "lap"], "lap"),
-    ],
-)
-def test_a_wrong_option_is_named(arguments, message, capsys):
-    with pytest.raises(SystemExit):
-        char_lstm.main(arguments)
-    assert message in capsys.readouterr().err
-
-
 def test_a_jacobian_is_that_of_finite_differences(rng):
     lstm = keras.Sequential(
         [

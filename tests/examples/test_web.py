@@ -137,23 +137,16 @@ def cell(page, row, file="digits.tflz"):
 
 
 @pytest.mark.slow
-def test_drawn_digits_are_read(page):
-    read = {}
+def test_drawn_digits_and_examples_are_read(page):
+    drawn, shown = [], []
     for digit, lines in LINES.items():
         page.click("#clear")
         draw(page, lines)
-        read[digit] = answer(page)
-    right = [digit for digit, text in read.items() if text == str(digit)]
-    assert len(right) >= 9, read
-
-
-@pytest.mark.slow
-def test_the_examples_are_read(page):
-    read = []
-    for digit in range(10):
+        drawn.append(answer(page))
         page.get_by_role("button", name=f"Draw a {digit}").click()
-        read.append(answer(page))
-    assert sum(text == str(i) for i, text in enumerate(read)) >= 9, read
+        shown.append(answer(page))
+    for read in (drawn, shown):
+        assert sum(text == str(i) for i, text in enumerate(read)) >= 9, read
 
 
 @pytest.mark.slow
@@ -176,7 +169,7 @@ def test_a_digit_is_drawn_and_removed_by_keyboard(page):
 
 
 @pytest.mark.slow
-def test_the_table_shows_bytes_and_times(page, site):
+def test_the_table_shows_bytes_and_times_and_nothing_is_cut_off(page, site):
     draw(page, LINES[7])
     assert answer(page) == "7"
     for name in model.MODELS:
@@ -186,10 +179,7 @@ def test_the_table_shows_bytes_and_times(page, site):
         assert 0 < float(cell(page, "run", name).split()[0]) < 100
         assert float(cell(page, "accuracy", name)[:-1]) > 90
     assert 0 < float(cell(page, "expanded").split()[0]) < 1000
-
-
-@pytest.mark.slow
-def test_nothing_comes_from_elsewhere_and_nothing_is_cut_off(page, site):
+    # Nothing comes from elsewhere.
     assert all(url.startswith((site[0], "data:")) for url in page.requests)
     width = page.evaluate("document.documentElement.scrollWidth")
     assert width <= page.viewport_size["width"]

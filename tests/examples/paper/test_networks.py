@@ -6,10 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from examples.paper.networks import Parts, StdBatchNormalization
+from examples.paper.networks import StdBatchNormalization
 from examples.paper.recipes import RECIPES
 from examples.paper.schemes import SCHEMES
 from keras_lab import binary_weights
+
+
+def kernels_of(model):
+    return [layer for layer in model.layers if hasattr(layer, "kernel")]
 
 
 def vgg_sizes(k):
@@ -19,27 +23,26 @@ def vgg_sizes(k):
     return [*conv, 4 * 4 * 4 * k * 1024, 1024 * 1024, 1024 * 10]
 
 
+MLP_SIZES = [784 * 2048, 2048**2, 2048**2, 2048 * 10]
+
+
 @pytest.mark.parametrize(
-    ("name", "kernels", "units"),
+    ("name", "kernels", "others"),
     [
-        ("mnist", [784 * 2048, 2048**2, 2048**2, 2048 * 10], 3 * 2048 + 10),
-        ("cifar10", vgg_sizes(128), 2 * (128 + 256 + 512) + 2 * 1024 + 10),
-        ("svhn", vgg_sizes(64), 2 * (64 + 128 + 256) + 2 * 1024 + 10),
+        # Batch norm has four numbers per unit; without it there are biases.
+        ("mnist", MLP_SIZES, 4 * (3 * 2048 + 10)),
+        ("mnist_no_norm", MLP_SIZES, 3 * 2048 + 10),
+        ("cifar10", vgg_sizes(128), 4 * (2 * 7 * 128 + 2 * 1024 + 10)),
+        ("svhn", vgg_sizes(64), 4 * (2 * 7 * 64 + 2 * 1024 + 10)),
     ],
 )
-def test_a_recipe_builds_the_papers_network(name, kernels, units):
+def test_a_recipe_builds_the_papers_network(name, kernels, others):
     model = RECIPES[name].build(SCHEMES["lab"], classes=10)
-    layers = [layer for layer in model.layers if hasattr(layer, "kernel")]
-    assert [math.prod(layer.kernel.shape) for layer in layers] == kernels
+    sizes = [math.prod(layer.kernel.shape) for layer in kernels_of(model)]
+    assert sizes == kernels
     assert len(binary_weights(model)) == len(kernels)
-    # Batch norm has four numbers per unit, each kernel one α; no biases.
-    assert model.count_params() == sum(kernels) + 4 * units + len(kernels)
-
-
-def test_without_batch_norm_there_are_biases_instead():
-    model = RECIPES["mnist_no_norm"].build(SCHEMES["lab"], 10, width=32)
-    kernels = [784 * 32, 32 * 32, 32 * 32, 32 * 10]
-    assert model.count_params() == sum(kernels) + 3 * 32 + 10 + 4
+    # Each kernel has one α.
+    assert model.count_params() == sum(kernels) + others + len(kernels)
 
 
 def test_a_recipe_builds_the_papers_lstm():
@@ -103,19 +106,22 @@ def test_of_the_lstm_the_paper_clips_all_weights(scheme, follow, clipped):
 
 
 @pytest.mark.parametrize(
-    ("scheme", "quantizer"),
+    ("scheme", "quantizer", "binary"),
     [
-        *(("full_precision", "NoneType"), ("binary_connect", "BinaryConnect")),
-        *(("bwn", "BWN"), ("lab", "LAB"), ("bnn", "BinaryConnect")),
-        *(("xnor", "BWN"), ("lab2", "LAB")),
+        ("full_precision", "NoneType", False),
+        ("binary_connect", "BinaryConnect", False),
+        ("bwn", "BWN", False),
+        ("lab", "LAB", False),
+        ("bnn", "BinaryConnect", True),
+        ("xnor", "BWN", True),
+        ("lab2", "LAB", True),
     ],
 )
-def test_a_scheme_binarizes_what_the_paper_says(scheme, quantizer):
+def test_a_scheme_binarizes_what_the_paper_says(scheme, quantizer, binary):
     model = RECIPES["svhn"].build(SCHEMES[scheme], 10, width=4)
-    layers = [layer for layer in model.layers if hasattr(layer, "kernel")]
+    layers = kernels_of(model)
     kinds = {type(layer.kernel_quantizer).__name__ for layer in layers}
     assert kinds == {quantizer}
-    binary = scheme in ("bnn", "xnor", "lab2")
     signs = [layer.input_quantizer is not None for layer in layers]
     assert signs == [False] + [binary] * (len(layers) - 1)
     # Pooling comes before batch norm, and a sign needs no ReLU before it.
@@ -130,7 +136,7 @@ def test_a_scheme_binarizes_what_the_paper_says(scheme, quantizer):
 @pytest.mark.parametrize(
     ("scheme", "follow", "share"),
     [
-        ("lab", "paper", 1.0),
+        ("lab", "paper", 1),
         ("lab", "code", 0.5),
         ("full_precision", "code", 1),
     ],
@@ -143,6 +149,8 @@ def test_weights_start_uniform_within_glorots_limit(scheme, follow, share):
         limit = share * math.sqrt(6 / fans)
         assert 0.99 * limit < np.abs(kernel).max() <= limit
         assert kernel.std() == pytest.approx(limit / math.sqrt(3), rel=0.02)
+    norm = [type(layer) for layer in model.layers].count(StdBatchNormalization)
+    assert norm == (9 if follow == "code" else 0)
 
 
 def test_the_authors_batch_norm_divides_by_deviation_plus_epsilon(rng):
@@ -168,8 +176,8 @@ def test_the_authors_batch_norm_divides_by_deviation_plus_epsilon(rng):
         ("mnist", 50, 0.01, 0.005, {15: 1, 16: 0.1, 25: 0.1, 26: 0.01}),
         ("cifar10", 200, 0.03, 0.02, {15: 1, 16: 0.5, 31: 0.25, 46: 0.125}),
         ("svhn", 50, 0.001, 0.0005, {15: 1, 16: 0.1, 26: 0.01}),
-        # ×0.98 after each epoch beyond the tenth: 12 is the first reduced one.
         ("war_and_peace_short", 10, 0.002, 0.002, {2: 0.65, 10: 0.65**9}),
+        # ×0.98 after each epoch beyond the tenth: 12 is the first reduced one.
         ("war_and_peace", 200, 0.002, 0.002, {11: 1, 12: 0.98, 13: 0.98**2}),
     ],
 )
@@ -180,16 +188,13 @@ def test_epochs_have_the_papers_learning_rate(
     assert recipe.epochs == epochs
     for scheme in SCHEMES.values():
         first = sign_rate if scheme.input_quantizer else rate
-        for epoch, factor in {1: 1, **factors}.items():
-            assert recipe.learning_rate(scheme, epoch) == pytest.approx(
-                first * factor, rel=1e-12
-            )
+        assert recipe.first_rate(scheme) == first
+    for epoch, factor in {1: 1, **factors}.items():
+        assert recipe.decay(epoch) == pytest.approx(factor, rel=1e-12)
 
 
-def test_the_authors_code_is_an_option():
+def test_the_authors_code_has_another_rate_and_normalization():
     theirs = RECIPES["svhn"].following("code").data
     assert theirs.keywords == {"first_channel_only": True}
     recipe = RECIPES["cifar10"].following("code")
-    assert recipe.learning_rate(SCHEMES["lab"], 1) == 0.02
-    (normalize,) = Parts(SCHEMES["lab"], follow="code").normalize()
-    assert isinstance(normalize, StdBatchNormalization)
+    assert recipe.first_rate(SCHEMES["lab"]) == 0.02

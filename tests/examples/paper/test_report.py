@@ -1,7 +1,6 @@
 """The page of results: committed, and from results that never ran."""
 
 import base64
-import collections
 import json
 import math
 import re
@@ -13,9 +12,8 @@ import pytest
 from examples.environment import write_json
 from examples.paper import data as datasets
 from examples.paper import figures, report, tables
-from examples.paper.experiments import RATES, WHY, Plan, select
-from examples.paper.recipes import RECIPES
-from examples.paper.results import load
+from examples.paper.recipes import RATES, RECIPES, WHY, Plan
+from examples.paper.results import load, select
 from examples.paper.tables import TABLES
 
 PAGE = report.ROOT / "results" / "paper" / "README.md"
@@ -42,84 +40,37 @@ def test_the_findings_have_the_numbers_of_the_tables():
     assert [number for number in numbers if number not in known] == []
 
 
-@pytest.mark.parametrize(
-    ("folder", "scheme", "title", "measure", "decimals"),
-    [
-        ("mnist", "lab", "LAB", "error", 2),
-        ("mnist", "xnor", "XNOR", "error", 2),
-        ("war_and_peace", "bwn", "BWN", "loss", 3),
-        ("linux_kernel-cells128", "binary_connect", "BinaryConnect", "loss", 3),
-    ],
-)
-def test_cells_have_the_numbers_of_their_files(
-    folder, scheme, title, measure, decimals
-):
-    """Independently of the code that makes the page."""
-    paths = (PAGE.parent / folder).glob(f"{scheme}-*.json")
-    contents = [json.loads(path.read_text()) for path in paths]
-    longest = max(content["epochs_done"] for content in contents)
-    values = []
-    for content in contents:
-        if content["epochs_done"] == longest:
-            validation = content["history"][f"validation_{measure}"]
-            best = np.flatnonzero(np.equal(validation, min(validation)))[-1]
-            values.append(content["history"][f"test_{measure}"][best])
-    spread = r" ± [\d.]+" if len(values) > 1 else ""
-    runs = f"{len(values)} run{'s' * (len(values) > 1)}"
-    number = f"{sum(values) / len(values):.{decimals}f}"
-    cell = rf"\*\*{number}\*\*{spread}; {runs}, {longest} epochs"
-    assert re.search(rf"\| {title} \|.*{cell}", PAGE.read_text()), number
-
-
-@pytest.mark.parametrize("name", ["war_and_peace", "linux_kernel"])
-def test_baselines_are_those_of_the_texts(name):
-    """Independently of `write_baselines`: with dictionaries."""
-    try:
-        text = getattr(datasets, name)()
-    except datasets.DataError as error:
-        pytest.skip(str(error))
-    pairs, tested = (
-        collections.Counter(
-            zip(part.x.ravel().tolist(), part.y.ravel().tolist())
-        )
-        for part in (text.train, text.test)
-    )
-    before, after = collections.Counter(), collections.Counter()
-    for (x, y), count in pairs.items():
-        before[x] += count
-        after[y] += count
-    total, losses = sum(after.values()), np.zeros(2)
-    for (x, y), count in tested.items():
-        share = (pairs[x, y] + 0.1) / (before[x] + 0.1 * text.classes)
-        losses -= count * np.log([after[y] / total, share])
-    found = list(report.read_baselines()[name].values())
-    expected = losses / sum(tested.values())
-    np.testing.assert_allclose(found, expected, atol=2e-4)
+def test_baselines_count_bytes_and_pairs_in_the_training_part(tmp_path):
+    (tmp_path / "text").write_bytes(b"ab" * 21)
+    text = datasets.text_file(tmp_path / "text", 4, 1)
+    # "abababab…": 16 targets of each byte, and as many pairs.
+    likely = 16.1 / 16.2
+    assert report.baseline_losses(text) == {
+        "byte frequencies": pytest.approx(math.log(2)),
+        "bigrams": pytest.approx(-math.log(likely)),
+    }
 
 
 def write_result(folder, name, scheme, seed, values, extra=None, **options):
     """A result whose epochs have the given (validation, test) numbers."""
-    plan = Plan(
-        name, **{"recipe": RECIPES[name], **options}, scheme=scheme, seed=seed
-    )
-    measure, count = plan.recipe.task.measure, len(values)
+    recipe = RECIPES[name].following(options.pop("follow", "paper"))
+    plan = Plan(recipe, scheme, seed, **options)
+    measure, count = recipe.task.measure, len(values)
     history = {
         f"train_{measure}": [1.0] * count,
         f"validation_{measure}": [validation for validation, _ in values],
         f"test_{measure}": [test for _, test in values],
-        "seconds": [36.0] * count,
     }
     gradient = {"log10_range": [-4, 4], "counts": [0] * 4, "rms": 1}
     content = {
         **plan.configuration(),
-        "epochs_planned": plan.recipe.epochs,
+        "epochs_planned": recipe.epochs,
         "epochs_done": count,
         "data": {"train": 50_000, "validation": 10_000, "test": 10_000},
         "history": history,
         "selected": select(history, measure),
         "recurrent_gradient": gradient
         | {"below": 0, "above": 1, "not_finite": 0},
-        "sessions": [{"commit": "abc"}],
         **(extra or {}),
     }
     write_json(plan.path(folder), content)
@@ -165,11 +116,11 @@ def test_columns_that_are_compared_show_equal_epochs(tmp_path):
             sizes={"cells": 128, "steps": steps},
         )
     runs = load(tmp_path)
-    cells = [c.cells["lab"] for c in tables.shown(runs, TABLES["table4"])]
+    cells = [c[-1]["lab"] for c in tables.shown(runs, TABLES["table4"])]
     assert [cell and cell.epochs for cell in cells] == [5, 5, 5, None]
     assert cells[2].values == pytest.approx([2.6])
     # Table 3 does not compare columns: it shows all epochs.
-    cell = tables.shown(runs, TABLES["table3"])[0].cells["lab"]
+    cell = tables.shown(runs, TABLES["table3"])[0][-1]["lab"]
     assert (cell.epochs, *cell.values) == (20, pytest.approx(1.1))
 
 
@@ -224,9 +175,7 @@ def test_a_wrong_marker_is_an_error(text):
         report.fill(text, [])
 
 
-@pytest.mark.parametrize(
-    "change", [{"learning_rate": 0.5}, {"seed": 2}, {"epochs_done": 3}]
-)
+@pytest.mark.parametrize("change", [{"batch": 5}, {"seed": 2}])
 def test_a_file_that_is_not_a_result_is_named(tmp_path, change, capsys):
     write_result(tmp_path, "mnist", "lab", 1, [(1.0, 1.0)] * 2, change)
     assert report.main(["--results-dir", str(tmp_path)]) == 1
@@ -236,15 +185,28 @@ def test_a_file_that_is_not_a_result_is_named(tmp_path, change, capsys):
 # Comparisons, seed by seed.
 
 
+def why_result(folder, scheme, seed, rate, start, final, worse=0):
+    """A straight line in 30 epochs, and what only these runs have."""
+    values = np.linspace(start, final, 30) + worse
+    pairs = np.stack([values, values], axis=1).tolist()
+    rows = {"count": [1, 3, 0, 4], "weight": [0.5] * 4, "curvature": [1, 2] * 2}
+    path = write_result(
+        folder, WHY, scheme, seed, pairs, {"rows": rows}, rate=rate
+    )
+    content = json.loads(path.read_text())
+    for kind in ("", "recurrent_"):
+        for gate in "ifco":
+            content["history"][f"lstm/{kind}ratio_{gate}"] = [1.0, 2.0]
+    write_json(path, content)
+
+
 def test_why_compares_each_scheme_at_its_own_rate(tmp_path):
     for scheme, best, final in (("bwn", 0.002, 2.0), ("lab", 0.004, 1.9)):
         for rate in RATES:
-            values = np.linspace(3, final, 30) + 10 * abs(rate - best)
-            pairs = np.stack([values, values], axis=1).tolist()
-            write_result(tmp_path, WHY, scheme, 1, pairs, rate=rate)
-        values = np.linspace(3, final + 0.02, 30) + 0.02 * (scheme == "lab")
-        pairs = np.stack([values, values], axis=1).tolist()
-        write_result(tmp_path, WHY, scheme, 2, pairs, rate=best)
+            worse = 10 * abs(rate - best)
+            why_result(tmp_path, scheme, 1, rate, 3, final, worse)
+        worse = 0.02 * (scheme == "lab")
+        why_result(tmp_path, scheme, 2, best, 3, final + 0.02, worse)
     runs = load(tmp_path)
     bwn, lab = (list(row.values()) for row in tables.why(runs))
     assert bwn[:4] == ["BWN", 0.002, 2, "**2.010** ± 0.014"]
@@ -258,6 +220,12 @@ def test_why_compares_each_scheme_at_its_own_rate(tmp_path):
     assert lab[6] == f"{(first + second) / 2:.1f}"
     assert "(figures/why.png)" in report.format_block("why", runs)
     assert figures.why(runs) is not None
+    kernel, _ = tables.ratios(runs)
+    assert list(kernel.values()) == ["LAB", "input kernel", *["1.500"] * 4]
+    # The most frequent byte is first; the rarest has half of its curvature.
+    frequent, *_, rare = (list(row.values()) for row in tables.byte_rows(runs))
+    assert frequent == ["1 to 1", "50.00", "0.500", "0.500", "1.333"]
+    assert rare == ["4 to 4", "0.00", "0.500", "0.500", "0.667"]
 
 
 def test_leads_are_at_equal_seeds_and_epochs(tmp_path):
@@ -277,8 +245,7 @@ def test_leads_are_at_equal_seeds_and_epochs(tmp_path):
 def test_the_authors_code_stands_beside_ours_at_equal_epochs(tmp_path):
     losses = [(2.0, 2.5), (1.0, 1.5)]
     write_result(tmp_path, "mnist", "lab", 1, losses)
-    recipe = RECIPES["mnist"].following("code")
-    path = write_result(tmp_path, "mnist", "lab", 1, losses[:1], recipe=recipe)
+    path = write_result(tmp_path, "mnist", "lab", 1, losses[:1], follow="code")
     assert path.parent.name == "mnist-code"
     (row,) = tables.code(load(tmp_path))
     assert list(row.values()) == ["mnist", "LAB", 1, 1, "2.500", "2.500"]

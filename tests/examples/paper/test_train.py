@@ -13,13 +13,13 @@ import pytest
 
 from examples.paper import train
 from examples.paper.data import Dataset, Part, text_file
-from examples.paper.experiments import Plan, select
-from examples.paper.recipes import RECIPES, Recipe
+from examples.paper.recipes import RECIPES, Plan, Recipe
 from examples.paper.results import (
     Finished,
     RunError,
     histogram,
     recurrent_gradient,
+    select,
 )
 from examples.paper.schemes import SCHEMES
 
@@ -55,7 +55,7 @@ TINY = dataclasses.replace(
 
 
 def tiny_run(folder, recipe=TINY, log=lambda line: None, **options):
-    plan = Plan("mnist", recipe, **{"scheme": "lab2", "seed": 3, **options})
+    plan = Plan(recipe, **{"scheme": "lab2", "seed": 3, **options})
     return train.run(plan, None, folder, jit_compile=False, log=log)
 
 
@@ -103,8 +103,7 @@ def test_an_interrupted_run_continues_to_the_same_result(whole_run, begun):
     path, _ = files_of(begun)
     half = json.loads(path.read_text())
     assert (half["epochs_done"], half["epochs_planned"]) == (2, 3)
-    assert "epochs 2 to 3" in lines[0]
-    assert "epoch 2/3" in lines[1] and "left" in lines[1]
+    assert "epochs 2 to 3" in lines[0] and "epoch 2/3" in lines[1]
     path.unlink()  # As if killed between the checkpoint and the result.
     resumed = tiny_run(begun)
     folder, whole = whole_run
@@ -124,7 +123,6 @@ def test_a_result_is_complete(whole_run):
     folder, result = whole_run
     written = json.loads(files_of(folder)[0].read_text())
     assert written == json.loads(json.dumps(result))
-    assert written["sizes"] == {"width": 16}
     assert written["data"]["train"] == 60
     history = written["history"]
     for name in ("train_error", "validation_loss", "test_error", "seconds"):
@@ -140,8 +138,7 @@ def test_a_result_is_complete(whole_run):
     error = written["selected"]["test_error"]
     assert 100 * (1 - right) == pytest.approx(error)
     session = written["sessions"][0]
-    assert session["keras"] == keras.version()
-    assert {"commit", "machine", "cores", "tensorflow"} <= set(session)
+    assert {"commit", "machine", "keras", "tensorflow"} <= set(session)
     # Each epoch trains on 7 batches of 8: the last 4 of 60 are left out.
     scalars = [a for a in checkpoint_arrays(folder).values() if a.ndim == 0]
     assert any(a.dtype.kind == "i" and a == 3 * 7 for a in scalars)
@@ -157,7 +154,7 @@ def test_a_text_gives_cross_entropy_eight_alphas_and_gradients(tmp_path):
         batch=10,
         epochs=3,
     )
-    plan = Plan("war_and_peace", recipe, "lab", sizes={"steps": 5})
+    plan = Plan(recipe, "lab", sizes={"steps": 5})
     lines = []
     result = train.run(
         plan, None, tmp_path, jit_compile=False, log=lines.append
@@ -202,11 +199,9 @@ def test_a_network_that_diverges_has_no_error(tmp_path):
 
 def test_a_finished_result_is_not_overwritten(whole_run):
     folder, _ = whole_run
-    before = files_of(folder)[0].read_bytes()
     for epochs in (3, 2):
         with pytest.raises(Finished, match=r"lab2-3\.json is finished"):
             tiny_run(folder, epochs=epochs)
-    assert files_of(folder)[0].read_bytes() == before
 
 
 def change_result(path, checkpoint):
@@ -222,51 +217,43 @@ def damage_array(path, checkpoint):
     checkpoint.write_bytes(content)
 
 
+def other_data(folder):
+    return dataclasses.replace(tiny_data(), files={})
+
+
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("change", "complaint", "recipe"),
     [
-        (lambda path, _: path.write_text("{"), r"lab2-3\.json cannot be read"),
-        (change_result, "different runs"),
-        (damage_array, r"checkpoint\.npz cannot be read"),
-        (lambda _, checkpoint: checkpoint.unlink(), "1 of 3 epochs"),
+        (lambda path, _: path.write_text("{"), "json cannot be read", {}),
+        (change_result, "different runs", {}),
+        (damage_array, r"checkpoint\.npz cannot be read", {}),
+        (lambda _, checkpoint: checkpoint.unlink(), "1 of 3 epochs", {}),
+        (lambda *_: None, "batch=8, not 20", {"batch": 20}),
+        (lambda *_: None, "other data.*--data-dir", {"data": other_data}),
     ],
 )
-def test_files_that_cannot_be_continued_are_named(begun, change, complaint):
+def test_files_that_cannot_be_continued_are_named(
+    begun, change, complaint, recipe
+):
     change(*files_of(begun))
     before = files_of(begun)[0].read_bytes()
-    with pytest.raises(RunError, match=complaint):
-        tiny_run(begun)
+    with pytest.raises(RunError, match=rf"lab2-3\..*{complaint}"):
+        tiny_run(begun, dataclasses.replace(TINY, **recipe))
     assert files_of(begun)[0].read_bytes() == before
 
 
-def test_a_run_of_another_recipe_or_on_other_data_is_not_continued(begun):
-    def other_data(folder):
-        return dataclasses.replace(tiny_data(), files={})
-
-    with pytest.raises(RunError, match="batch=8, not 20"):
-        tiny_run(begun, dataclasses.replace(TINY, batch=20))
-    with pytest.raises(RunError, match=r"other data.*--data-dir"):
-        tiny_run(begun, dataclasses.replace(TINY, data=other_data))
-
-
-def test_two_processes_do_not_work_on_the_same_result(begun):
-    path, _ = files_of(begun)
+def test_two_processes_do_not_work_on_the_same_result(tmp_path):
+    path, _ = files_of(tmp_path)
+    path.parent.mkdir()
     with filelock.FileLock(path.with_name(f".{path.name}.lock")):
         with pytest.raises(filelock.Timeout):
-            tiny_run(begun)
+            tiny_run(tmp_path)
 
 
 # Parts of a run.
 
 
-def test_the_order_of_an_epoch_is_a_function_of_seed_and_epoch():
-    order = train.epoch_order(1000, seed=1, epoch=2)
-    np.testing.assert_array_equal(np.sort(order), np.arange(1000))
-    for seed, epoch in ((1, 3), (2, 2)):
-        assert (order != train.epoch_order(1000, seed, epoch)).mean() > 0.9
-
-
-def test_schemes_start_from_the_same_weights_and_seeds_do_not():
+def test_schemes_share_weights_and_order_and_seeds_do_not():
     def kernel(scheme, seed):
         keras.utils.set_random_seed(seed)
         model = TINY.build(SCHEMES[scheme], 10)
@@ -274,9 +261,10 @@ def test_schemes_start_from_the_same_weights_and_seeds_do_not():
 
     np.testing.assert_array_equal(kernel("lab", 1), kernel("bnn", 1))
     assert (kernel("lab", 1) != kernel("lab", 2)).all()
-
-
-# What a result holds.
+    order = train.epoch_order(1000, seed=1, epoch=2)
+    np.testing.assert_array_equal(np.sort(order), np.arange(1000))
+    for seed, epoch in ((1, 3), (2, 2)):
+        assert (order != train.epoch_order(1000, seed, epoch)).mean() > 0.9
 
 
 def test_selection_takes_the_last_of_equal_epochs():
@@ -319,7 +307,8 @@ def test_the_gradient_is_that_of_the_recurrent_weights(rng):
     h3 = inputs[2] + recurrent * h2
     expected = 2 * (h3 - 2.0) * (h2 + recurrent * h1)
     got = recurrent_gradient(model, Part(x.astype("float32"), y))
-    assert got["rms"] == pytest.approx(abs(expected), rel=1e-4)
+    np.testing.assert_allclose(got, [expected], rtol=1e-4)
+    assert histogram(got)["rms"] == pytest.approx(abs(expected), rel=1e-4)
     dense = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     dense.compile(loss="mse")
     assert recurrent_gradient(dense, Part(x[:, 0], y)) is None
@@ -343,31 +332,7 @@ def test_bad_options_are_named_before_any_work(arguments, complaint, capsys):
     assert complaint in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("make", "complaint"),
-    [
-        (lambda folder: folder, "does not exist"),
-        # A file in the place of the folder.
-        (lambda folder: (folder / "mnist").write_text(""), "mnist"),
-    ],
-)
-def test_an_error_of_a_data_set_or_a_folder_is_reported_once(
-    tmp_path, capsys, make, complaint
-):
-    make(tmp_path)
+def test_an_error_of_a_data_set_is_reported_once(tmp_path, capsys):
     options = ["--data-dir", "absent", "--results-dir", str(tmp_path)]
-    assert train.main(["mnist", "--scheme", "lab", *options]) == 1
-    assert capsys.readouterr().err.count(complaint) == 1
-
-
-@pytest.mark.slow
-def test_the_command_runs_and_does_not_overwrite(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(train.RECIPES, "mnist", TINY)
-    options = ["mnist", "--scheme", "lab", "--epochs", "1", "--no-jit"]
-    options += ["--results-dir", str(tmp_path)]
-    assert train.main(options) == 0
-    assert "epoch 1/1" in capsys.readouterr().err
-    before = (tmp_path / "mnist" / "lab-1.json").read_bytes()
-    assert train.main(options) == 0
-    assert "not overwritten" in capsys.readouterr().err
-    assert (tmp_path / "mnist" / "lab-1.json").read_bytes() == before
+    assert train.main(["mnist", "--scheme", "lab", "bwn", *options]) == 1
+    assert capsys.readouterr().err.count("does not exist") == 1
