@@ -13,12 +13,9 @@ from tests.tflite_export.support import (
     operators,
     tolerance,
 )
-from tflite_export import Format, inspect, transformations
-from tflite_export.find import find_binary_constants
+from tflite_export import inspect
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.graph.weights import ALWAYS_PER_CHANNEL
-from tflite_export.plan import plan
-from tflite_export.prepare import trained_kernels
 
 # The other cases are slow. These go through every transformation.
 REPRESENTATIVES = """
@@ -93,31 +90,3 @@ def test_the_file_has_nothing_that_a_runtime_gets_wrong(case, format):
     for subgraph in FlatModel(content).subgraphs[1:]:
         names = [name_of(tensor) for tensor in subgraph.tensors]
         assert not any(name.endswith("/sign_bits") for name in names)
-
-
-def test_the_representatives_go_through_every_transformation():
-    found = set()
-    for case in REPRESENTATIVES:
-        model = exported(case)
-        kernels = trained_kernels(model.model)
-        for format in map(Format, BINARY_FORMATS):
-            flat = model.flat()
-            found |= {
-                step
-                for step in (
-                    *transformations.REPAIRS,
-                    *transformations.PREPARATIONS,
-                )
-                for subgraph in flat.subgraphs
-                for operator in subgraph.operators
-                if step.can_apply(flat, subgraph, operator)
-            }
-            constants = find_binary_constants(flat, kernels)
-            sites = plan(flat, constants, format)
-            found |= {step for site in sites for step in site.steps}
-            assert flat.to_bytes() == model.flat().to_bytes()
-    assert found == {
-        *transformations.REPAIRS,
-        *transformations.PREPARATIONS,
-        *transformations.TRANSFORMATIONS,
-    }
