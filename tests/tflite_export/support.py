@@ -8,7 +8,7 @@ import pytest
 
 import keras_lab
 from tests.tflite_export.models import CASES
-from tflite_export import Format, read_packed, run
+from tflite_export import Format, layers_in_float, read_packed, run
 from tflite_export.convert import convert
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.formats import OtherWeights
@@ -18,7 +18,7 @@ from tflite_export.prepare import (
     input_names,
     trained_kernels,
 )
-from tflite_export.rewrite import rewrite_once
+from tflite_export.rewrite import rewrite, rewrite_once
 from tflite_export.runtimes import Runtime
 from tflite_export.validate import predict
 
@@ -172,3 +172,14 @@ def change_sign_bits(model, change):
     tensor = sign_bits(model)[0]
     words = change(model.constant(tensor).copy()).astype(np.int16)
     tensor.buffer = model.add_buffer(words)
+
+
+def change_files(monkeypatch, change):
+    """Makes each file that is exported another one, before it is validated."""
+
+    def changed(content, **options):
+        flat = FlatModel(rewrite(content, **options))
+        change(flat)
+        return flat.to_bytes()
+
+    monkeypatch.setattr(layers_in_float, "rewrite", changed)
