@@ -13,11 +13,11 @@ import numpy as np
 import keras_lab
 from tflite_export.errors import ConversionError
 from tflite_export.interpreter import by_input
-from tflite_export.prepare import as_functional, input_names, output_names
+from tflite_export.prepare import input_names, output_names
 
 
 def with_states(model: keras.Model) -> keras.Model:
-    """The model, with the states of its stateful layers as inputs and outputs.
+    """A functional model, with the states of its layers as inputs and outputs.
 
     Part i of the state of a layer is called `<layer>_state_<i>`. For an LSTM, 0
     is h and 1 is c. Without stateful layers it is the given model.
@@ -29,8 +29,7 @@ def with_states(model: keras.Model) -> keras.Model:
     }
     if not stateful:
         return model
-    functional = as_functional(model)
-    layers = {layer.name: layer for layer in functional.layers}
+    layers = {layer.name: layer for layer in model.layers}
     for path, layer in stateful.items():
         _check_used_once(path, layers.get(path) is layer)
     given = {
@@ -55,20 +54,20 @@ def with_states(model: keras.Model) -> keras.Model:
     states = keras.tree.flatten(list(given.values()))
     inputs = [
         keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype, name=name)
-        for name, tensor in zip(input_names(functional), functional.inputs)
+        for name, tensor in zip(input_names(model), model.inputs)
     ]
     rebuilt = keras.models.clone_model(
-        keras.Model([*functional.inputs, *states], functional.output),
+        keras.Model([*model.inputs, *states], model.output),
         [*inputs, *states],
         clone_function=new_layer,
         call_function=call,
     )
-    outputs = dict(zip(output_names(functional), rebuilt.outputs))
+    outputs = dict(zip(output_names(model), rebuilt.outputs))
     for name in stateful:
         for number, state in enumerate(returned[name]):
             outputs[_state_name(name, number)] = state
-    rebuilt = keras.Model(rebuilt.inputs, outputs, name=functional.name)
-    for layer in functional.layers:
+    rebuilt = keras.Model(rebuilt.inputs, outputs, name=model.name)
+    for layer in model.layers:
         rebuilt.get_layer(layer.name).set_weights(layer.get_weights())
     return rebuilt
 
@@ -78,7 +77,7 @@ def with_zero_states(model: keras.Model, rebuilt: keras.Model, data):
 
     States that are missing are zero.
     """
-    names = input_names(as_functional(model))
+    names = input_names(model)
     has_states = isinstance(data, dict) and set(data) > set(names)
     if data is None or rebuilt is model or has_states:
         return data

@@ -77,10 +77,10 @@ def mostly_slow(values, quick):
 class Exported:
     """A model with its file in every format, converted once."""
 
-    def __init__(self, model, batch_size=None):
+    def __init__(self, model):
         self.model = model
         self.frozen = as_functional(keras_lab.freeze(model, strict=False))
-        batch_size = fixed_batch_size(self.frozen, batch_size)
+        batch_size = fixed_batch_size(self.frozen, None)
         self.converted = convert(self.frozen, batch_size)
         self.content = functools.cache(self._content)
         self.samples = functools.cache(self._samples)
@@ -97,11 +97,13 @@ class Exported:
 
     def _samples(self, count):
         """Random inputs, and what Keras computes from them, by name."""
-        rng = np.random.default_rng(0)
-        inputs = {
-            name: rng.normal(size=(count, *x.shape[1:])).astype("f")
-            for name, x in zip(input_names(self.frozen), self.frozen.inputs)
-        }
+        rng, inputs = np.random.default_rng(0), {}
+        for name, x in zip(input_names(self.frozen), self.frozen.inputs):
+            shape = count, *x.shape[1:]
+            values = rng.normal(size=shape)
+            if not keras.backend.is_float_dtype(x.dtype):
+                values = rng.integers(0, 9, shape)
+            inputs[name] = values.astype(x.dtype)
         return inputs, predict(self.frozen, inputs)
 
     def error(self, format, samples=5, **options):

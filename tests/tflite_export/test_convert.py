@@ -97,18 +97,6 @@ def test_the_batch_size_is_the_given_one_or_that_of_the_input(
     assert details["shape_signature"][0] == expected
 
 
-def test_one_hot_indices_stay_integers(path, rng):
-    model = keras.Sequential(
-        [
-            keras.Input((5, 1), dtype="int32", name="letters"),
-            keras_lab.BinaryLSTM(8, one_hot=11),
-        ]
-    )
-    letters = rng.integers(0, 11, (4, 5, 1)).astype("int32")
-    report = export_tflite(model, path, validation_data=letters)
-    assert report.agreement.max_error <= tolerance("packed")
-
-
 def test_an_export_logs_nothing_and_leaves_the_model_as_it_was(path, caplog):
     model = net((4,), dense(3))()
     logging.getLogger("absl").propagate = True

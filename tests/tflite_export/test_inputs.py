@@ -224,13 +224,3 @@ def test_rows_of_one_input_may_be_lists(reports, wrap):
     (actual,) = run(path, np.array(rows, "f")).values()
     (expected,) = run(path, wrap(np.array(rows, "f"))).values()
     np.testing.assert_array_equal(actual, expected)
-
-
-@pytest.mark.parametrize("dtype", ["int8", "bool"])
-def test_a_dense_layer_may_read_integers(path, dtype):
-    """What keeps the converter from folding a batch norm is for floats."""
-    x = keras.Input((4,), dtype=dtype)
-    model = keras.Model(x, keras_lab.BinaryDense(3)(x))
-    data = np.array([[-5, 0, 3, 100], [1, 1, 0, 0]], dtype)
-    report = export_tflite(model, path, "packed_float", validation_data=data)
-    assert report.agreement.relative_error < 1e-6
