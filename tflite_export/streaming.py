@@ -47,9 +47,9 @@ def with_states(model: keras.Model) -> keras.Model:
         if name not in stateful:
             return layer(*args, **kwargs)
         _check_used_once(name, name not in returned)
-        output, *states = _call(layer, given[name], *args, **kwargs)
-        returned[name] = keras.tree.flatten(states)
-        return output
+        outputs = _call(layer, given[name], *args, **kwargs)
+        returned[name] = keras.tree.flatten(outputs)[1:]
+        return outputs
 
     states = keras.tree.flatten(list(given.values()))
     inputs = [

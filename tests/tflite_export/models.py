@@ -50,7 +50,7 @@ CASES = {
     "dense_one_unit": net((7,), dense(1)),
     "dense_folded": net((31,), dense(17, **no_bias), norm, relu),
     "dense_per_channel": net((20,), dense(6, **per_channel)),
-    "dense_of_integers": net((20,), dense(12), dtype="int8"),
+    "dense_of_integers": net((20,), dense(12), dtype="int32"),
     # The converter must not fold a scale of the inputs into a kernel.
     "dense_after_norm": net((20,), norm, dense(6)),
     "dense_between_norms": net((20,), dense(8), norm, dense(6), norm),

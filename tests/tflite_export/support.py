@@ -85,10 +85,6 @@ class Exported:
         self.content = functools.cache(self._content)
         self.samples = functools.cache(self._samples)
 
-    def flat(self):
-        """The float model, to be changed."""
-        return FlatModel(self.converted)
-
     def _content(self, format, other_weights="float32", runtime=None):
         kernels, kind = trained_kernels(self.model), OtherWeights(other_weights)
         options = Format(format), kernels, kind, Runtime.of(runtime)

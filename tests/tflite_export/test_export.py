@@ -12,6 +12,7 @@ import keras_lab
 from tests.tflite_export.models import dense, lstm, net, norm
 from tests.tflite_export.support import (
     FORMATS,
+    RUNTIMES,
     change_files,
     change_sign_bits,
 )
@@ -32,11 +33,10 @@ def test_the_agreement_is_what_the_interpreters_compute(
     path, report = reports[format]
     model, x = classifier
     y = np.asarray(model(x), np.float64)
-    for runtime in ("litert", "tf"):
-        for xnnpack in (True, False):
-            outputs = run(path, {"pixels": x}, runtime=runtime, xnnpack=xnnpack)
-            equal = outputs["classes"].argmax(1) == y.argmax(1)
-            assert np.mean(equal) >= 0.995
+    for options in RUNTIMES:
+        outputs = run(path, {"pixels": x}, **options)
+        equal = outputs["classes"].argmax(1) == y.argmax(1)
+        assert np.mean(equal) >= 0.995
     z = run(path, x)["classes"]
     agreement = report.agreement
     assert agreement.samples == len(x) and agreement.data == "given"
