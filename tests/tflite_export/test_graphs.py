@@ -204,12 +204,13 @@ def test_weights_are_unpacked_once_not_at_each_inference(
 
 def most_floats(content):
     """The size of the largest float constant."""
-    return max(
+    sizes = [
         np.prod(tensor.shape)
         for _, types, constant, tensors in operators(content)
         for type_name, is_constant, tensor in zip(types, constant, tensors)
         if is_constant and type_name == "FLOAT32"
-    )
+    ]
+    return max(sizes, default=0)
 
 
 @pytest.mark.parametrize("format", PACKED_FORMATS)
