@@ -183,9 +183,7 @@ def test_unpacking_still_happens_only_once(format):
     for operator in main.operators:
         if flat.operator_name(operator) == "GATHER":
             for tensor in operator.inputs.tolist():
-                producer = flat.producer(main, tensor)
-                name = producer and flat.operator_name(producer)
-                assert name != "DEQUANTIZE"
+                assert flat.producer(main, tensor, "DEQUANTIZE") is None
     make_interpreter(content).allocate_tensors()
 
 

@@ -95,11 +95,12 @@ class FlatModel:
             if tensor in inputs_of(operator)
         ]
 
-    def producer(self, subgraph, tensor: int):
-        """The operator that writes a tensor, or `None`."""
+    def producer(self, subgraph, tensor: int, *names: str):
+        """The operator of such a name that writes a tensor, or `None`."""
         for operator in subgraph.operators:
             if tensor in operator.outputs:
-                return operator
+                has_name = self.operator_name(operator) in names
+                return operator if has_name else None
         return None
 
     def signature(self) -> tuple[dict, dict]:
