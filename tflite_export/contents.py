@@ -91,14 +91,8 @@ def describe(
 
 def _batch_size(model):
     """The batch size of the inputs; `None` if it is open."""
-    main = model.subgraphs[0]
-    tensors = [main.tensors[index] for index in main.inputs]
-    sizes = [
-        shape_of(t) if t.shapeSignature is None else tuple(t.shapeSignature)
-        for t in tensors
-    ]
-    batch_sizes = [int(shape[0]) for shape in sizes if shape]
-    return None if -1 in batch_sizes else next(iter(batch_sizes), 1)
+    sizes = [shape[0] for shape in model.input_shapes() if shape]
+    return None if -1 in sizes else next(iter(sizes), 1)
 
 
 def _binary_rows(model, metadata):

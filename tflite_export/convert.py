@@ -151,34 +151,29 @@ def _name_inputs_and_outputs(flat, model):
 
 def _explained(error, model, function, batch_size):
     """The converter's error in terms of the model."""
+    note = channels_first_note(model)
     types = sorted(set(re.findall(r"error: 'tf\.(\w+)' op", str(error))))
-    graph = function.graph.as_graph_def()
-    nodes = [*graph.node]
-    for body in graph.library.function:
-        nodes += body.node_def
-    names = [node.name for node in nodes if node.op in types]
-    # The innermost layer in the name of each operation.
-    paths = {name: layers_in(name) for name in names}
-    layers = sorted(
-        {
-            f"layer '{path[-1]}'" if path else f"'{name}'"
-            for name, path in paths.items()
-        }
-    )
     if not types:
         # An operator of TFLite with arguments that it does not take.
         reason = re.search(r"error: (.+)", str(error))
         return ConversionError(
-            f"TensorFlow's converter cannot convert model '{model.name}'"
-            f".{channels_first_note(model)} Its reason: "
-            f"{reason[1] if reason else error}"
+            f"TensorFlow's converter cannot convert model '{model.name}'."
+            f"{note} Its reason: {reason[1] if reason else error}"
         )
     message = (
         f"Model '{model.name}' needs operators that the stock TFLite runtime "
         f"does not have: {', '.join(types)}"
     )
+    graph = function.graph.as_graph_def()
+    layers = set()
+    for part in (graph.node, *(f.node_def for f in graph.library.function)):
+        for node in part:
+            if node.op in types:
+                # The innermost layer in the name of the operation.
+                path = layers_in(node.name)[-1:]
+                layers.add(f"layer '{path[0]}'" if path else f"'{node.name}'")
     if layers:
-        message += f", in {', '.join(layers)}"
+        message += f", in {', '.join(sorted(layers))}"
     if batch_size is None and any("TensorList" in name for name in types):
         message += ". A loop over time needs a fixed `batch_size`"
-    return ConversionError(f"{message}.{channels_first_note(model)}")
+    return ConversionError(f"{message}.{note}")

@@ -113,11 +113,12 @@ def export_tflite(
         return export_in_process(model, path, str(format), options)
 
     # Give stateful layers their state as inputs and outputs.
-    given, model = model, with_states(model)
+    given = as_functional(model)
+    model = with_states(given)
     validation_data = with_zero_states(given, model, validation_data)
 
     # Prepare the model, and compute what the file must compute.
-    frozen = as_functional(keras_lab.freeze(model, strict=False))
+    frozen = keras_lab.freeze(model, strict=False)
     batch_size = fixed_batch_size(frozen, batch_size or runtime.batch_size)
     inputs, origin = validation_inputs(frozen, validation_data)
     check_states(given, model, inputs, tolerance)

@@ -6,7 +6,6 @@ its signs and its α are in the file. `docs/export.md` documents it.
 
 import dataclasses
 import json
-import warnings
 import zlib
 
 import numpy as np
@@ -20,9 +19,7 @@ from tflite_export.graph.packed_bits import unpack_signs
 from tflite_export.graph.site import Note, Site
 
 METADATA_NAME = "keras_lab.binary_weights"
-# Version 1 has no checksums, versions 2 and 3 have none of the metadata. In
-# versions 1 and 2 a note is a text.
-VERSION, VERSIONS = 4, (1, 2, 3, 4)
+VERSION = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,8 +47,7 @@ def read_packed(path) -> list[PackedWeight]:
     """The binary weights of a file that this package wrote.
 
     The signs and α are checked: each has a CRC-32 in the file, and the names of
-    the tensors must be those of the paths. A file that was written by a version
-    of keras_lab without checksums is read with a warning.
+    the tensors must be those of the paths.
 
     Args:
         path: The path of a `.tflite` or `.tflz` file, or its content as bytes.
@@ -61,8 +57,8 @@ def read_packed(path) -> list[PackedWeight]:
         file uses them.
 
     Raises:
-        InvalidModelError: If the file is damaged, or says nothing about its
-            binary weights.
+        InvalidModelError: If the file is damaged, does not describe its binary
+            weights, or describes them in another version of the metadata.
 
     Example:
 
@@ -78,12 +74,6 @@ def read_packed(path) -> list[PackedWeight]:
             "tflite_export did not write it, or its format is 'float'. "
             f"Received: a model without the metadata '{METADATA_NAME}'"
         )
-    if metadata["version"] == 1:
-        warnings.warn(
-            "The file has no checksums: it was written by an older version of "
-            "keras_lab. Its signs and α are not checked.",
-            stacklevel=2,
-        )
     return packed_weights(model, metadata)
 
 
@@ -94,12 +84,12 @@ def packed_weights(model: FlatModel, metadata: dict) -> list[PackedWeight]:
         for entry in metadata["weights"]:
             # The first path with these signs. Others are twins.
             owner = owners.setdefault(tuple(entry["signs"]), entry["path"])
-            has_sum = metadata["version"] > 1
-            if has_sum:
-                _check_name(model, entry, "signs", owner)
-                _check_name(model, entry, "alpha", entry["path"])
+            _check_name(
+                model, entry["signs"], owner, _suffix(entry["encoding"])
+            )
+            _check_name(model, entry["alpha"], entry["path"], "alpha")
             weight = _read_entry(model, entry)
-            if has_sum and _crc32(weight) != entry["crc32"]:
+            if _crc32(weight) != entry["crc32"]:
                 raise ValueError(
                     f"the signs or α of '{weight.path}' have changed"
                 )
@@ -128,14 +118,11 @@ def _read_entry(model, entry):
     )
 
 
-def _check_name(model, entry, key, owner):
-    ending = "alpha" if key == "alpha" else _suffix(entry["encoding"])
-    subgraph, number = entry[key]
+def _check_name(model, place, owner, ending):
+    subgraph, number = place
     name = name_of(model.subgraphs[subgraph].tensors[number])
     if name != f"{owner}/{ending}":
-        raise ValueError(
-            f"'{key}' is the tensor '{name}', not '{owner}/{ending}'"
-        )
+        raise ValueError(f"it refers to '{name}', not to '{owner}/{ending}'")
 
 
 def _crc32(weight):
@@ -178,20 +165,19 @@ def read_metadata(model: FlatModel) -> dict | None:
 def _checked(content):
     """The content of metadata, with notes as texts, if it is all right."""
     version = content["version"]
-    if version not in VERSIONS:
-        raise ValueError(f"of version {version!r:.60}")
+    if version != VERSION:
+        raise InvalidModelError(
+            f"This keras_lab reads metadata of version {VERSION}. Read the "
+            "file with the keras_lab that wrote it, or export the model again. "
+            f"Received: '{METADATA_NAME}' of version {version!r:.60}"
+        )
     _check(content, HEAD)
-    if version > 3:
-        others = {key: content[key] for key in content if key != "crc32"}
-        if content["crc32"] != zlib.crc32(as_text(others)):
-            raise ValueError("they have changed")
+    others = {key: content[key] for key in content if key != "crc32"}
+    if content["crc32"] != zlib.crc32(as_text(others)):
+        raise ValueError("they have changed")
     for weight in content["weights"]:
         _check(weight, ENTRY)
-        if version > 1:
-            _check(weight, {"crc32": _is_number})
-        _check(weight, {"note": _is_number if version > 2 else _is_text})
-        if version > 2:
-            weight["note"] = str(list(Note)[weight["note"]])
+        weight["note"] = str(list(Note)[weight["note"]])
     return content
 
 
@@ -220,7 +206,7 @@ HEAD = {
     "not_packed": _is_list(_is_text),
 }
 TEXTS = ("path", "operator", "arithmetic", "encoding", "flipped")
-NUMBERS = ("first_channel", "channel_axis")
+NUMBERS = ("first_channel", "channel_axis", "note", "crc32")
 LISTS = ("shape", "signs", "stored_shape", "keras_axes", "alpha", "alpha_shape")
 ENTRY = {
     **dict.fromkeys(TEXTS, _is_text),

@@ -189,9 +189,7 @@ def check_runtime(model: FlatModel, runtime: Runtime) -> None:
 
 def has_open_size(model: FlatModel) -> bool:
     """Whether an input has a size that is open: of the batch, or another."""
-    main = model.subgraphs[0]
-    signatures = [main.tensors[i].shapeSignature for i in main.inputs]
-    return any(s is not None and -1 in s for s in signatures)
+    return any(-1 in shape for shape in model.input_shapes())
 
 
 def describe_version(version: tuple) -> str:

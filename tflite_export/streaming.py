@@ -5,7 +5,7 @@ file has one more input and one more output for each part of it, of the same
 name, and what comes out of one call goes into the next one.
 """
 
-import copy
+import itertools
 
 import keras
 import numpy as np
@@ -13,48 +13,62 @@ import numpy as np
 import keras_lab
 from tflite_export.errors import ConversionError
 from tflite_export.interpreter import by_input
-from tflite_export.prepare import as_functional, input_names, output_names
+from tflite_export.prepare import input_names, output_names
 
 
 def with_states(model: keras.Model) -> keras.Model:
-    """The model, with the states of its stateful layers as inputs and outputs.
+    """A functional model, with the states of its layers as inputs and outputs.
 
     Part i of the state of a layer is called `<layer>_state_<i>`. For an LSTM, 0
     is h and 1 is c. Without stateful layers it is the given model.
     """
-    stateful = [
-        path
+    stateful = {
+        path: layer
         for path, layer in keras_lab.walk(model).items()
         if isinstance(layer, keras.layers.RNN) and layer.stateful
-    ]
+    }
     if not stateful:
         return model
-    functional = as_functional(model)
-    config = copy.deepcopy(functional.get_config())
-    layers = {layer["name"]: layer for layer in config["layers"]}
-    names = output_names(functional)
-    outputs = dict(zip(names, _references(config["output_layers"])))
-    inputs = _references(config["input_layers"])
+    layers = {layer.name: layer for layer in model.layers}
+    for path, layer in stateful.items():
+        _check_used_once(path, layers.get(path) is layer)
+    given = {
+        name: _state_inputs(layer, layers) for name, layer in stateful.items()
+    }
+    returned = {}
+
+    def new_layer(layer):
+        if layer.name in stateful:
+            return layer  # Replaced when it is called.
+        return type(layer).from_config(layer.get_config())
+
+    def call(layer, *args, **kwargs):
+        name = layer.name
+        if name not in stateful:
+            return layer(*args, **kwargs)
+        _check_used_once(name, name not in returned)
+        outputs = _call(layer, given[name], *args, **kwargs)
+        returned[name] = keras.tree.flatten(outputs)[1:]
+        return outputs
+
+    states = keras.tree.flatten(list(given.values()))
+    inputs = [
+        keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype, name=name)
+        for name, tensor in zip(input_names(model), model.inputs)
+    ]
+    rebuilt = keras.models.clone_model(
+        keras.Model([*model.inputs, *states], model.output),
+        [*inputs, *states],
+        clone_function=new_layer,
+        call_function=call,
+    )
+    outputs = dict(zip(output_names(model), rebuilt.outputs))
     for name in stateful:
-        if name not in layers or len(layers[name]["inbound_nodes"]) != 1:
-            raise ConversionError(
-                f"Layer '{name}' is stateful, and it is used several times or "
-                "inside another layer. Use it once, in the model itself. "
-                f"Received: {name}.stateful=True"
-            )
-        structure, states = _states(functional.get_layer(name), layers)
-        _pass_states(layers[name], structure, states)
-        if layers[name]["config"].get("one_hot"):
-            config["layers"].append(_take_vectors(layers[name]))
-        for number, state in enumerate(states):
-            config["layers"].append(
-                _serialized(keras.layers.InputLayer(**state))
-            )
-            inputs.append([state["name"], 0, 0])
-            outputs[state["name"]] = [name, 0, 1 + number]
-    config["input_layers"], config["output_layers"] = inputs, outputs
-    rebuilt = keras.Model.from_config(config)
-    rebuilt.set_weights(functional.get_weights())
+        for number, state in enumerate(returned[name]):
+            outputs[_state_name(name, number)] = state
+    rebuilt = keras.Model(rebuilt.inputs, outputs, name=model.name)
+    for layer in model.layers:
+        rebuilt.get_layer(layer.name).set_weights(layer.get_weights())
     return rebuilt
 
 
@@ -63,7 +77,7 @@ def with_zero_states(model: keras.Model, rebuilt: keras.Model, data):
 
     States that are missing are zero.
     """
-    names = input_names(as_functional(model))
+    names = input_names(model)
     has_states = isinstance(data, dict) and set(data) > set(names)
     if data is None or rebuilt is model or has_states:
         return data
@@ -76,91 +90,55 @@ def with_zero_states(model: keras.Model, rebuilt: keras.Model, data):
     return arrays
 
 
-def _references(structure):
-    """The references to tensors in a config: [layer, node, tensor]."""
-    if isinstance(structure, dict):
-        return [r for part in structure.values() for r in _references(part)]
-    if structure and isinstance(structure[0], str):
-        return [list(structure)]
-    return [r for part in structure for r in _references(part)]
+def _check_used_once(name, is_used_once):
+    if not is_used_once:
+        raise ConversionError(
+            f"Layer '{name}' is stateful, and it is used several times or "
+            "inside another layer. Use it once, in the model itself. "
+            f"Received: {name}.stateful=True"
+        )
 
 
-def _states(layer, taken):
+def _state_name(layer_name, number):
+    return f"{layer_name}_state_{number}"
+
+
+def _state_inputs(layer, taken):
     """The inputs for the state of a layer, in the structure of the state."""
-    # Keras builds no stateful layer with an open batch size. Its inputs may
-    # include a mask.
-    batch_size = keras.tree.flatten(layer.input)[0].shape[0]
-    structure = layer.get_initial_state(batch_size)
-    states = [
-        {
-            "name": f"{layer.name}_state_{number}",
-            "batch_shape": tuple(part.shape),
-            "dtype": "float32",
-        }
-        for number, part in enumerate(keras.tree.flatten(structure))
-    ]
-    for state in states:
-        if state["name"] in taken:
+    numbers = itertools.count()
+
+    def state_input(state):
+        name = _state_name(layer.name, next(numbers))
+        if name in taken:
             raise ConversionError(
                 f"The state of the stateful layer '{layer.name}' needs the "
                 "name of another layer. Rename that one. "
-                f"Received: a layer named '{state['name']}'"
+                f"Received: a layer named '{name}'"
             )
-    return structure, states
+        return keras.Input(batch_shape=state.shape, dtype="float32", name=name)
+
+    return keras.tree.map_structure(state_input, layer.states)
 
 
-def _serialized(layer, *nodes):
-    config = keras.saving.serialize_keras_object(layer)
-    return {**config, "name": layer.name, "inbound_nodes": list(nodes)}
-
-
-def _tensor(layer, shape, dtype="float32"):
-    """How a config refers to the output of a layer."""
-    history = {"keras_history": [layer, 0, 0]}
-    config = {"shape": list(shape), "dtype": dtype, **history}
-    return {"class_name": "__keras_tensor__", "config": config}
-
-
-def _take_vectors(layer):
-    """Makes a layer take one-hot vectors, and returns what encodes indices."""
-    # Freezing makes a model of a layer that takes indices, and a model inside
-    # the model cannot have the state as inputs.
-    (node,) = layer["inbound_nodes"]
-    indices = node["args"][0]["config"]
-    length = layer["config"]["one_hot"]
-    inputs = keras.Input(batch_shape=indices["shape"], dtype=indices["dtype"])
-    vectors = keras.ops.one_hot(keras.ops.squeeze(inputs, -1), length)
-    name = f"{layer['name']}_one_hot"
-    before = {"args": node["args"][:1], "kwargs": {}}
-    node["args"] = [_tensor(name, vectors.shape), *node["args"][1:]]
-    layer["config"]["one_hot"] = None
-    return _serialized(keras.Model(inputs, vectors, name=name), before)
-
-
-def _pass_states(layer, structure, states):
-    """Makes a layer of a config take and return its state."""
-    (node,) = layer["inbound_nodes"]
-    if len(node["args"]) > 1 or node["kwargs"].get("initial_state"):
+def _call(layer, states, sequence, *more, **kwargs):
+    """Calls a new layer that takes and returns its state."""
+    if more or kwargs.pop("initial_state", None) is not None:
         raise ConversionError(
-            f"Layer '{layer['name']}' is stateful, so the caller of the file "
+            f"Layer '{layer.name}' is stateful, so the caller of the file "
             "gives it its state. Remove `initial_state` from its call. "
-            f"Received: {layer['name']}.stateful=True"
+            f"Received: {layer.name}.stateful=True"
         )
-    options = layer["config"]
-    steps = node["args"][0]["config"]["shape"][1]
+    options = layer.get_config()
     # A loop of one step would only take time.
-    unroll = options["unroll"] or steps == 1
+    unroll = options["unroll"] or sequence.shape[1] == 1
     options.update(stateful=False, return_state=True, unroll=unroll)
-    layer.pop("build_config", None)
-    tensors = [
-        _tensor(state["name"], state["batch_shape"], state["dtype"])
-        for state in states
-    ]
-    node["kwargs"]["initial_state"] = _pack(structure, iter(tensors))
-
-
-def _pack(structure, parts):
-    """The parts, one after the other, in the lists of a structure."""
-    if isinstance(structure, (list, tuple)):
-        return [_pack(inner, parts) for inner in structure]
-    return next(parts)
+    if options.get("one_hot"):
+        # Freezing makes a model of a layer that takes indices, and a model
+        # inside the model cannot have the state as inputs.
+        length, options["one_hot"] = options["one_hot"], None
+        indices = keras.Input(batch_shape=sequence.shape, dtype=sequence.dtype)
+        vectors = keras.ops.one_hot(keras.ops.squeeze(indices, -1), length)
+        name = f"{layer.name}_one_hot"
+        sequence = keras.Model(indices, vectors, name=name)(sequence)
+    new = type(layer).from_config(options)
+    return new(sequence, initial_state=states, **kwargs)

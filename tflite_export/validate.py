@@ -10,7 +10,6 @@ from tflite_export.errors import ConversionError, ValidationError
 from tflite_export.formats import Format, OtherWeights
 from tflite_export.interpreter import MOST_SAMPLES, interpreter_class, run
 from tflite_export.prepare import (
-    as_functional,
     channels_first_note,
     computing_in_float32,
     input_names,
@@ -57,7 +56,7 @@ def reference(
     file do.
     """
     with computing_in_float32(model) as changed:
-        outputs = predict(as_functional(model), inputs)
+        outputs = predict(model, inputs)
     if not all(np.all(np.isfinite(y)) for y in outputs.values()):
         raise ValidationError(
             f"Model '{model.name}' itself has a NaN or an infinite number in "
@@ -85,7 +84,7 @@ def check_states(
     batch = {}
     for name, tensor in zip(input_names(with_states), with_states.inputs):
         batch[name] = np.zeros((size, *inputs[name].shape[1:]), tensor.dtype)
-    for name in input_names(as_functional(model)):
+    for name in input_names(model):
         batch[name] = np.resize(inputs[name], batch[name].shape)
     states = [
         (state, state.numpy())
@@ -97,10 +96,9 @@ def check_states(
         for state, value in states:
             state.assign(np.zeros_like(value))
         with computing_in_float32(model), computing_in_float32(with_states):
-            outputs = predict(as_functional(model), batch)
-            _check_rebuilt(
-                model, outputs, predict(with_states, batch), tolerance
-            )
+            outputs = predict(model, batch)
+            rebuilt_outputs = predict(with_states, batch)
+        _check_rebuilt(model, outputs, rebuilt_outputs, tolerance)
     finally:
         for state, value in states:
             state.assign(value)

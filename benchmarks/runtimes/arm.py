@@ -8,7 +8,6 @@ one that agrees with the CPU that qemu emulates.
 import os
 import shutil
 import sys
-import zipfile
 from pathlib import Path
 
 from benchmarks.peers.environments import execute
@@ -105,14 +104,9 @@ def _unpack_debian(root):
 
 def _unpack_wheels(site, requirements):
     print(f"installing {' '.join(requirements)} for aarch64", flush=True)
-    wheels = site / "wheels"
-    command = [sys.executable, "-m", "pip", "download", "--quiet"]
-    command += ["--no-deps", "--only-binary=:all:", "--dest", wheels]
+    command = [sys.executable, "-m", "pip", "install", "--quiet"]
+    command += ["--no-deps", "--only-binary=:all:", "--target", site]
     command += ["--python-version", PYTHON.removeprefix("python")]
     for platform in PLATFORMS:
         command += ["--platform", f"{platform}_aarch64"]
-    execute("pip download fails", [*command, *requirements, *DEPENDENCIES])
-    for path in wheels.glob("*.whl"):
-        with zipfile.ZipFile(path) as wheel:
-            wheel.extractall(site)
-    shutil.rmtree(wheels)
+    execute("pip install fails", [*command, *requirements, *DEPENDENCIES])

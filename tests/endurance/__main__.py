@@ -1,6 +1,6 @@
 """Runs the long tests and records them.
 
-    python -m tests.endurance killed_writes killed_training threads soak
+    python -m tests.endurance killed_writes killed_training soak
 
 Each writes `results/endurance/<name>.json`.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from examples.environment import environment, write_json
 
 RESULTS = Path(__file__).parents[2] / "results" / "endurance"
-NAMES = ("killed_writes", "killed_training", "threads", "soak")
+NAMES = ("killed_writes", "killed_training", "soak")
 
 
 def main():

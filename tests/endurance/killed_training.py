@@ -6,15 +6,14 @@ It resumes from Keras' `BackupAndRestore`, or from a checkpoint of
 
 import contextlib
 import importlib
-import math
 import multiprocessing
 import random
 import resource
+import signal
 import tempfile
 from pathlib import Path
 
 import numpy as np
-import psutil
 
 FORK = multiprocessing.get_context("fork")
 EPOCHS = 12
@@ -66,7 +65,11 @@ TRAININGS = {
 }
 
 
-def train_and_save(train, folder):
+def train_and_save(train, folder, seconds):
+    # The system ends the process when it has used so much CPU time, which does
+    # not depend on what else the machine does. Zero is no limit.
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -75,24 +78,14 @@ def train_and_save(train, folder):
     (folder / "partial.npz").rename(folder / "weights.npz")
 
 
-def is_killed(train, folder, after=math.inf):
-    """Trains in a process of its own. Returns whether it had to be killed.
-
-    It is killed when it has used so many seconds of CPU time, which do not
-    depend on what else the machine does.
-    """
-    process = FORK.Process(target=train_and_save, args=(train, folder))
+def is_killed(train, folder, seconds=0):
+    """Trains in a process of its own. Returns whether it was killed."""
+    arguments = train, folder, seconds
+    process = FORK.Process(target=train_and_save, args=arguments)
     process.start()
-    used = psutil.Process(process.pid)
-    while process.is_alive():
-        with contextlib.suppress(psutil.Error):  # It has just ended.
-            if sum(used.cpu_times()[:2]) > after:
-                process.kill()
-                process.join()
-                return True
-        process.join(0.01)
-    assert process.exitcode == 0, process.exitcode
-    return False
+    process.join()
+    assert process.exitcode in (0, -signal.SIGPROF), process.exitcode
+    return process.exitcode != 0
 
 
 def cpu_seconds():
@@ -115,11 +108,12 @@ def kill_and_compare(train, folder, trainings, rng):
         part = folder / str(number)
         part.mkdir()
         # At most 8 times: starting takes about half of the time.
-        limits = [rng.uniform(0.4, 1) * seconds for _ in range(8)]
-        for after in (*limits, math.inf):
-            if not is_killed(train, part, after):
+        for _ in range(8):
+            if not is_killed(train, part, rng.uniform(0.4, 1) * seconds):
                 break
             kills += 1
+        else:
+            is_killed(train, part)
         equal += all(map(np.array_equal, weights(whole), weights(part)))
     return {"kills": kills, "equal to the bit": equal}
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from examples.environment import environment, write_json
 from tests.fuzz.targets import (
     MEMORY_EVERY,
-    READERS,
     SECONDS,
     SPARE,
     TIMES,
@@ -43,7 +42,7 @@ def main():
         ) as pool,
     ):
         pool.submit(write_corpus, Path(folder)).result()
-        read = functools.partial(read_files, folder, args.seed, args.readers)
+        read = functools.partial(read_files, folder, args.seed)
         firsts = range(0, args.files, PART)
         lasts = [min(first + PART, args.files) for first in firsts]
         try:
@@ -77,9 +76,6 @@ def _parser():
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument(
-        "--readers", nargs="+", choices=READERS, default=list(READERS)
-    )
     parser.add_argument("--output", type=Path, help="a JSON file to write")
     return parser
 

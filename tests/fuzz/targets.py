@@ -87,21 +87,21 @@ class Fuzzer:
     """Damages files of a corpus and gives them to their readers.
 
     `corpus` is the folder that `write_corpus` filled. The file with a given
-    number is the same in every run with the same seed and readers.
+    number is the same in every run with the same seed.
     """
 
-    def __init__(self, corpus, seed, readers=tuple(READERS)):
-        self.seed, self.readers = seed, readers
+    def __init__(self, corpus, seed):
+        self.seed = seed
         self.files = {
-            name: [p.read_bytes() for p in sorted(corpus.glob(KINDS[name][0]))]
-            for name in readers
+            name: [p.read_bytes() for p in sorted(corpus.glob(pattern))]
+            for name, (pattern, _, _) in KINDS.items()
         }
 
     def file(self, number):
         """Returns the name of a reader and a damaged file for it."""
         rng = random.Random(f"{self.seed} {number}")
-        shares = [KINDS[name][2] for name in self.readers]
-        (reader,) = rng.choices(self.readers, shares)
+        shares = [share for _, _, share in KINDS.values()]
+        (reader,) = rng.choices(tuple(KINDS), shares)
         damage, files = rng.choice(KINDS[reader][1]), self.files[reader]
         # Large files are slow to read, and rarely tell anything new.
         (content,) = rng.choices(files, [1 / len(f) for f in files])
@@ -154,12 +154,12 @@ def _limits(content, with_memory):
                 raise TooMuch(f"took {peak} bytes for {len(content)}")
 
 
-def read_files(folder, seed, readers, first, last):
+def read_files(folder, seed, first, last):
     """Reads the files from a number to another.
 
     Returns how many of each reader had each outcome, and the problems.
     """
-    fuzzer = Fuzzer(Path(folder), seed, readers)
+    fuzzer = Fuzzer(Path(folder), seed)
     counts, problems = collections.Counter(), []
     for number in range(first, last):
         reader, outcome = fuzzer.try_file(number, number % MEMORY_EVERY == 0)

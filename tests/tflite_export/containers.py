@@ -50,14 +50,10 @@ def files():
 
 
 def container(file, ranges, signs, **changes):
-    """A container with these ranges, and all CRCs right.
+    """A container of a file with right CRCs, and `changes` in its header.
 
-    Args:
-        file: The expanded file.
-        ranges: Tuples of offset, length and weights per byte.
-        signs: The sign bits of all ranges.
-        **changes: `size`, `crc`, `count`, `rest` or `rest_size` other than
-            what belongs to the file.
+    A range is its offset, its length and the weights per byte; `signs` are the
+    bits of all of them.
     """
     kept, end = b"", 0
     for offset, length, _ in ranges:

@@ -3,6 +3,7 @@
 import functools
 
 import keras
+import numpy as np
 from keras import layers
 
 import keras_lab
@@ -13,18 +14,19 @@ def maker(layer):
     return functools.partial(functools.partial, layer)
 
 
-def net(shape, *parts, batch_size=None):
+def net(shape, *parts, batch_size=None, dtype=None):
     """A function that makes a new Sequential model of layers in each call."""
 
     def make():
         made = (p if isinstance(p, keras.Layer) else p() for p in parts)
-        return keras.Sequential([keras.Input(shape, batch_size), *made])
+        return keras.Sequential([keras.Input(shape, batch_size, dtype), *made])
 
     return make
 
 
 norm, relu = layers.BatchNormalization, layers.ReLU
 flatten, pool = layers.Flatten, layers.MaxPooling2D
+in_time = layers.TimeDistributed
 dense = maker(keras_lab.BinaryDense)
 conv1d = maker(keras_lab.BinaryConv1D)
 conv = maker(keras_lab.BinaryConv2D)
@@ -48,6 +50,16 @@ CASES = {
     "dense_one_unit": net((7,), dense(1)),
     "dense_folded": net((31,), dense(17, **no_bias), norm, relu),
     "dense_per_channel": net((20,), dense(6, **per_channel)),
+    "dense_of_integers": net((20,), dense(12), dtype="int32"),
+    # The converter must not fold a scale of the inputs into a kernel.
+    "dense_after_norm": net((20,), norm, dense(6)),
+    "dense_between_norms": net((20,), dense(8), norm, dense(6), norm),
+    "dense_rescaled": net(
+        (20,), layers.Rescaling(list(np.linspace(0.1, 2, 20))), dense(6)
+    ),
+    "dense_nested_after_norm": net((20,), norm, net((20,), dense(6))),
+    "dense_in_time": net((3, 20), norm, lambda: in_time(dense(6)())),
+    "sign_dense_after_norm": net((20,), norm, dense(6, **sign)),
     "dense_3d": net((3, 7), dense(5, activation="relu")),
     "rows": net((16, 7), dense(5), batch_size=1),
     "rows_folded": net((17, 20), dense(9, **no_bias), norm, relu, batch_size=1),
@@ -117,6 +129,7 @@ CASES = {
     ),
     "lstm": net(steps, lstm(8)),
     "lstm_sequences": net((40, 5), lstm(7, return_sequences=True)),
+    "lstm_one_hot": net((5, 1), lstm(8, one_hot=11), dtype="int32"),
     "gru": net(steps, gru(8)),
     "gru_reset_before": net(steps, gru(8, reset_after=False)),
     "simple_rnn": net(steps, rnn(8)),

@@ -8,7 +8,7 @@ import pytest
 
 import keras_lab
 from tests.tflite_export.models import CASES
-from tflite_export import Format, read_packed, run
+from tflite_export import Format, layers_in_float, read_packed, run
 from tflite_export.convert import convert
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.formats import OtherWeights
@@ -18,7 +18,7 @@ from tflite_export.prepare import (
     input_names,
     trained_kernels,
 )
-from tflite_export.rewrite import rewrite_once
+from tflite_export.rewrite import rewrite, rewrite_once
 from tflite_export.runtimes import Runtime
 from tflite_export.validate import predict
 
@@ -77,17 +77,13 @@ def mostly_slow(values, quick):
 class Exported:
     """A model with its file in every format, converted once."""
 
-    def __init__(self, model, batch_size=None):
+    def __init__(self, model):
         self.model = model
         self.frozen = as_functional(keras_lab.freeze(model, strict=False))
-        batch_size = fixed_batch_size(self.frozen, batch_size)
+        batch_size = fixed_batch_size(self.frozen, None)
         self.converted = convert(self.frozen, batch_size)
         self.content = functools.cache(self._content)
         self.samples = functools.cache(self._samples)
-
-    def flat(self):
-        """The float model, to be changed."""
-        return FlatModel(self.converted)
 
     def _content(self, format, other_weights="float32", runtime=None):
         kernels, kind = trained_kernels(self.model), OtherWeights(other_weights)
@@ -97,11 +93,13 @@ class Exported:
 
     def _samples(self, count):
         """Random inputs, and what Keras computes from them, by name."""
-        rng = np.random.default_rng(0)
-        inputs = {
-            name: rng.normal(size=(count, *x.shape[1:])).astype("f")
-            for name, x in zip(input_names(self.frozen), self.frozen.inputs)
-        }
+        rng, inputs = np.random.default_rng(0), {}
+        for name, x in zip(input_names(self.frozen), self.frozen.inputs):
+            shape = count, *x.shape[1:]
+            values = rng.normal(size=shape)
+            if not keras.backend.is_float_dtype(x.dtype):
+                values = rng.integers(0, 9, shape)
+            inputs[name] = values.astype(x.dtype)
         return inputs, predict(self.frozen, inputs)
 
     def error(self, format, samples=5, **options):
@@ -172,3 +170,14 @@ def change_sign_bits(model, change):
     tensor = sign_bits(model)[0]
     words = change(model.constant(tensor).copy()).astype(np.int16)
     tensor.buffer = model.add_buffer(words)
+
+
+def change_files(monkeypatch, change):
+    """Makes each file that is exported another one, before it is validated."""
+
+    def changed(content, **options):
+        flat = FlatModel(rewrite(content, **options))
+        change(flat)
+        return flat.to_bytes()
+
+    monkeypatch.setattr(layers_in_float, "rewrite", changed)

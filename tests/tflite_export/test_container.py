@@ -209,15 +209,6 @@ def test_pack_takes_a_container():
     assert pack(shrink(content)) == pack(content)
 
 
-def test_the_content_tells_what_a_file_is(files, tmp_path):
-    plain, container, *_ = files
-    for source in (plain, container):
-        for suffix in (".tflite", ".tflz", ""):
-            path = tmp_path / f"other{suffix}"
-            path.write_bytes(source.read_bytes())
-            assert inspect(path).expanded_bytes == plain.stat().st_size
-
-
 @pytest.mark.parametrize("read", [inspect, read_packed, pack, make_interpreter])
 def test_a_damaged_container_is_an_invalid_model(files, read):
     content = files[1].read_bytes()

@@ -200,30 +200,6 @@ def test_alpha_may_be_zero_small_or_large(alpha, format):
     assert np.abs(z - y).max() <= 0.02 * np.abs(y).max() + 1e-20
 
 
-BEFORE_A_DENSE_LAYER = {
-    "norm": net((20,), norm, dense(6)),
-    "between": net((20,), dense(8), norm, dense(6), norm),
-    "rescaling": net(
-        (20,), layers.Rescaling(list(np.linspace(0.1, 2, 20))), dense(6)
-    ),
-    "nested": net((20,), norm, net((20,), dense(6))),
-    "in_time": net(
-        (3, 20), norm, lambda: layers.TimeDistributed(keras_lab.BinaryDense(6))
-    ),
-    "signs": net((20,), norm, dense(6, input_quantizer="sign")),
-}
-
-
-@pytest.mark.parametrize("case", BEFORE_A_DENSE_LAYER)
-def test_a_scale_of_its_inputs_leaves_a_dense_layer_binary(case):
-    exported = Exported(randomize(BEFORE_A_DENSE_LAYER[case]()))
-    exported.check_read_back("packed_float")
-    report = inspect(exported.content("packed_float"))
-    assert {row.kind for row in report.layers} == {"binary"}
-    assert "MAXIMUM" not in report.operators
-    assert exported.error("packed_float") < 1e-5
-
-
 @pytest.mark.parametrize("format", BINARY_FORMATS)
 def test_a_kernel_that_is_not_packed_is_named(path, rng, monkeypatch, format):
     absent = Kernel("net/other", random_signs(rng, 8, 6), np.float32(1))

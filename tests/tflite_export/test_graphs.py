@@ -1,6 +1,6 @@
 """Which operators a layer becomes in each format, and what they cost."""
 
-import time
+import timeit
 
 import keras
 import numpy as np
@@ -35,7 +35,6 @@ from tflite_export import (
 )
 from tflite_export.prepare import trained_kernels
 from tflite_export.rewrite import rewrite
-from tflite_export.transformations import conv_as_winograd as winograd
 
 PACKED_FORMATS = ["packed", "packed_float"]
 sign_conv = conv(8, 3, **sign, **same)
@@ -89,6 +88,8 @@ def test_a_layer_becomes_the_operators_of_its_format(
 @pytest.mark.parametrize(
     ("make", "arithmetic", "products"),
     [
+        # A batch of a fixed size is as many rows.
+        (net((24,), dense(6), batch_size=32), "float32", 1),
         # Few rows, or an open number of them, stay a dense layer.
         (net((15, 7), dense(5), batch_size=1), "int8", 0),
         (net((None, 3, 20), dense(6)), "int8", 0),
@@ -110,21 +111,8 @@ def test_products_depend_on_the_sizes(make, arithmetic, products):
     model = Exported(randomize(make()))
     check(model.content("packed"), arithmetic, {"BATCH_MATMUL": products})
     if None not in model.model.inputs[0].shape[1:]:
-        assert model.error("packed", 2) < 0.02
-
-
-def test_a_fixed_batch_size_is_as_many_rows():
-    model = Exported(randomize(net((24,), dense(6))()), batch_size=32)
-    check(model.content("packed"), "float32", {"BATCH_MATMUL": 1})
-    assert model.error("packed", 32) < 1e-5
-
-
-def test_the_matrices_of_winograd_make_a_convolution(rng):
-    for _ in range(100):
-        d, g = rng.normal(size=6), rng.normal(size=3)
-        products = (winograd.WEIGHTS @ g) * (winograd.INPUTS @ d)
-        expected = [d[n : n + 3] @ g for n in range(4)]
-        np.testing.assert_allclose(winograd.SUMS @ products, expected)
+        most = 0.02 if "int8" in arithmetic else 1e-5
+        assert model.error("packed", 2) < most
 
 
 def test_a_small_packed_network_gets_exact_operators(path):
@@ -200,15 +188,6 @@ def test_xnnpack_gets_all_that_runs_at_an_inference_and_no_more(large):
     assert [delegates(large.content(f)) for f in PACKED_FORMATS] == [0, 0]
 
 
-def best_time(function, rounds):
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 @pytest.mark.parametrize("format", PACKED_FORMATS)
 @pytest.mark.parametrize("runtime", ["litert", "tf"])
 def test_weights_are_unpacked_once_not_at_each_inference(
@@ -216,18 +195,29 @@ def test_weights_are_unpacked_once_not_at_each_inference(
 ):
     content = large.content(format)
     # Four million weights take milliseconds to unpack.
-    load = best_time(lambda: allocated(content, runtime), 5)
-    assert best_time(allocated(content, runtime).invoke, 20) < load / 4
+    loads = timeit.repeat(lambda: allocated(content, runtime), number=1)
+    runs = timeit.repeat(
+        allocated(content, runtime).invoke, number=1, repeat=20
+    )
+    assert min(runs) < min(loads) / 4
+
+
+def most_floats(content):
+    """The size of the largest float constant."""
+    sizes = [
+        np.prod(tensor.shape)
+        for _, types, constant, tensors in operators(content)
+        for type_name, is_constant, tensor in zip(types, constant, tensors)
+        if is_constant and type_name == "FLOAT32"
+    ]
+    return max(sizes, default=0)
 
 
 @pytest.mark.parametrize("format", PACKED_FORMATS)
 def test_beside_the_bits_there_are_a_few_kilobytes(large, format):
     content = large.content(format)
     assert len(content) - 2 * -(-(2048**2) // 15) < 16_000
-    for _, types, constant, tensors in operators(content):
-        for type_name, is_constant, tensor in zip(types, constant, tensors):
-            if is_constant and type_name == "FLOAT32":
-                assert np.prod(tensor.shape) <= 2 * 2048
+    assert most_floats(content) <= 2 * 2048
 
 
 @pytest.mark.parametrize(
@@ -260,10 +250,7 @@ def test_inputs_are_projected_outside_of_the_loop(case, format):
 def test_the_zeros_that_a_loop_begins_with_are_not_stored(format):
     content = exported("lstm_sequences").content(format)
     assert inspect(content).operators["FILL"] == 1
-    for _, types, constant, tensors in operators(content):
-        for type_name, is_constant, tensor in zip(types, constant, tensors):
-            if is_constant and type_name == "FLOAT32":
-                assert np.prod(tensor.shape) < 40 * 7
+    assert most_floats(content) < 40 * 7
 
 
 def test_a_scale_per_gate_is_stored_once_and_not_for_each_row():

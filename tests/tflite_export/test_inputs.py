@@ -41,6 +41,12 @@ def model_with_nan(name):
     return model
 
 
+def model_with_stale_alpha():
+    model = net((4,), dense(3))()
+    model.layers[0].kernel.assign(np.full((4, 3), 10.0))
+    return model
+
+
 conv = maker(keras_lab.BinaryConv3D)(4, 2, groups=2, name="groups")
 float_dense = maker(keras.layers.Dense)
 binary_model = net((4,), dense(3))
@@ -85,6 +91,7 @@ def check_refused(folder, monkeypatch, model, error, match, **options):
         (net((4,), float_dense(3)), NothingBinaryError, "Received: format="),
         (lambda: model_with_nan("alpha"), ValidationError, "first/alpha'"),
         (lambda: model_with_nan("kernel"), ValidationError, "t/kernel'"),
+        (model_with_stale_alpha, ValueError, r"keras_lab.refresh\(model\)"),
         (net((3, 3, 3, 4), conv), ConversionError, "Received: groups=2"),
         (quantized, ConversionError, "before `model.quantize`.* mode 'int8'"),
         (
@@ -217,13 +224,3 @@ def test_rows_of_one_input_may_be_lists(reports, wrap):
     (actual,) = run(path, np.array(rows, "f")).values()
     (expected,) = run(path, wrap(np.array(rows, "f"))).values()
     np.testing.assert_array_equal(actual, expected)
-
-
-@pytest.mark.parametrize("dtype", ["int8", "bool"])
-def test_a_dense_layer_may_read_integers(path, dtype):
-    """What keeps the converter from folding a batch norm is for floats."""
-    x = keras.Input((4,), dtype=dtype)
-    model = keras.Model(x, keras_lab.BinaryDense(3)(x))
-    data = np.array([[-5, 0, 3, 100], [1, 1, 0, 0]], dtype)
-    report = export_tflite(model, path, "packed_float", validation_data=data)
-    assert report.agreement.relative_error < 1e-6

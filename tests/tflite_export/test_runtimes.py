@@ -3,20 +3,16 @@
 import numpy as np
 import pytest
 
-import keras_lab
 from tests.tflite_export.models import CASES, conv, dense, net
 from tests.tflite_export.support import (
     FORMATS,
-    Exported,
     exported,
     mostly_slow,
-    randomize,
     tolerance,
 )
 from tflite_export import ConversionError, export_tflite, inspect
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.graph.site import Note
-from tflite_export.graph.weights import has_several_scales
 from tflite_export.runtimes import (
     OLDEST,
     Runtime,
@@ -40,35 +36,27 @@ def test_files_for_an_old_runtime_have_nothing_newer(case):
             assert {r.kind for r in inspect(content).layers} == {"binary"}
 
 
-@pytest.mark.parametrize("format", ["packed", "fast"])
 @pytest.mark.parametrize(
-    ("parts", "version"),
+    ("case", "format", "operator", "version"),
     [
         # Equal scales, stored once: a convolution is not zero on old runtimes.
-        ((conv(8, 3),), {"CONV_2D": 2}),
-        ((dense(5),), {"FULLY_CONNECTED": 9}),
-        (
-            (dense(5, kernel_quantizer=keras_lab.LAB(scale="channel")),),
-            {"FULLY_CONNECTED": 12},
-        ),
+        ("conv2d", "fast", "CONV_2D", 2),
+        ("dense_one_unit", "fast", "FULLY_CONNECTED", 9),
+        ("dense_per_channel", "fast", "FULLY_CONNECTED", 12),
+        # Here the outputs are multiplied by the scales instead.
+        ("dense_per_channel", "packed", "FULLY_CONNECTED", 9),
     ],
 )
 def test_the_version_of_an_operator_is_the_lowest_that_is_right(
-    format, parts, version
+    case, format, operator, version
 ):
-    shape = (6, 6, 3) if "CONV_2D" in version else (7,)
-    model = Exported(randomize(net(shape, *parts)()))
-    flat = FlatModel(model.content(format))
-    for operator in flat.subgraphs[0].operators:
-        name = flat.operator_name(operator)
-        if name not in version:
-            continue
-        weights = flat.subgraphs[0].tensors[int(operator.inputs[1])]
-        is_per_channel = has_several_scales(weights)
-        # The format "packed" multiplies the outputs by the scales instead.
-        expected = version[name] if is_per_channel else min(version[name], 9)
-        assert flat.operator_version(operator) == expected
-        assert is_per_channel == (expected == 12)
+    flat = FlatModel(exported(case).content(format))
+    found = {
+        flat.operator_version(part)
+        for part in flat.subgraphs[0].operators
+        if flat.operator_name(part) == operator
+    }
+    assert found == {version}
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tests.tflite_export.models import (
 )
 from tests.tflite_export.support import (
     FORMATS,
+    change_files,
     change_sign_bits,
     mostly_slow,
     slow_param,
@@ -25,11 +26,8 @@ from tflite_export import (
     ValidationError,
     export_tflite,
     inspect,
-    layers_in_float,
     run,
 )
-from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.rewrite import rewrite
 from tflite_export.validate import compare
 
 
@@ -195,14 +193,12 @@ def test_ties_do_not_hide_a_state_that_is_not_in_the_config(path):
 
 
 def test_a_wrong_sign_that_is_no_tie_is_an_error(path, monkeypatch):
-    def with_other_signs(model, **options):
-        flat = FlatModel(rewrite(model, **options))
+    def change(flat):
         # The first 100 words.
         change_sign_bits(flat, lambda w: np.append(w[:100] ^ 0x7FFF, w[100:]))
-        return flat.to_bytes()
 
     keras.utils.set_random_seed(0)
-    monkeypatch.setattr(layers_in_float, "rewrite", with_other_signs)
+    change_files(monkeypatch, change)
     with pytest.raises(ValidationError, match="zero up to rounding"):
         export_tflite(UNTRAINED["dense"](), path, "packed")
 

@@ -13,6 +13,7 @@ from tflite_export.flatbuffer.schema import (
     NUMPY_TYPES,
     OPERATORS,
     TYPES,
+    open_shape_of,
     schema,
     shape_of,
     unpack_low_bits,
@@ -94,11 +95,12 @@ class FlatModel:
             if tensor in inputs_of(operator)
         ]
 
-    def producer(self, subgraph, tensor: int):
-        """The operator that writes a tensor, or `None`."""
+    def producer(self, subgraph, tensor: int, *names: str):
+        """The operator of such a name that writes a tensor, or `None`."""
         for operator in subgraph.operators:
             if tensor in operator.outputs:
-                return operator
+                has_name = self.operator_name(operator) in names
+                return operator if has_name else None
         return None
 
     def signature(self) -> tuple[dict, dict]:
@@ -114,6 +116,11 @@ class FlatModel:
             {name_of(main.tensors[i]): i for i in indices.tolist()}
             for indices in (main.inputs, main.outputs)
         )
+
+    def input_shapes(self) -> list[tuple]:
+        """The shapes of the inputs, with -1 for a size that is open."""
+        main = self.subgraphs[0]
+        return [open_shape_of(main.tensors[i]) for i in main.inputs]
 
     def set_signature(self, inputs: list[str], outputs: list[str]) -> None:
         """Names the inputs and outputs, in their order."""

@@ -43,6 +43,12 @@ def shape_of(tensor) -> tuple:
     return () if tensor.shape is None else tuple(int(n) for n in tensor.shape)
 
 
+def open_shape_of(tensor) -> tuple:
+    """The shape, with -1 for a size that is open."""
+    sizes = tensor.shapeSignature
+    return shape_of(tensor) if sizes is None else tuple(map(int, sizes))
+
+
 def pack_low_bits(values, bits: int):
     """Packs small signed integers into bytes, the first in the lowest bits."""
     codes = values.reshape(-1).astype(np.uint8) & ((1 << bits) - 1)

@@ -59,7 +59,7 @@ def check_structure(content: bytes) -> None:
             "Not a TFLite model: the identifier 'TFL3' is missing. "
             f"Received: {len(content)} bytes beginning with {content[:8]!r}"
         )
-    _Verifier(content).table("Model", 0, "the model")
+    _Verifier(content).table("Model", 0)
 
 
 class _Verifier:
@@ -67,59 +67,51 @@ class _Verifier:
         self.content = content
         self.tables_left = MAX_TABLES
 
-    def table(self, name, reference, place):
+    def table(self, name, reference):
         """Follows the reference at a position to a table, and checks it."""
         self.tables_left -= 1
-        if self.tables_left < 0:
-            self._fail(place, "more tables than a model has")
-        start = self._follow(reference, place)
-        vtable = start - self._number("<i", start, place)
-        size = self._number("<H", vtable, place)
-        inline = self._number("<H", vtable + 2, place)
-        self._check(start, inline, place)
-        self._check(vtable, size, place)
+        _require(self.tables_left >= 0, "more tables than a model has")
+        start = self._follow(reference)
+        vtable = start - self._number("<i", start)
+        size = self._number("<H", vtable)
+        inline = self._number("<H", vtable + 2)
+        self._check(start, inline)
+        self._check(vtable, size)
         for field in range((size - 4) // 2):
-            offset = self._number("<H", vtable + 4 + 2 * field, place)
+            offset = self._number("<H", vtable + 4 + 2 * field)
             if offset == 0:
                 continue
-            if not 4 <= offset < inline:
-                self._fail(place, "a field outside its table")
+            _require(4 <= offset < inline, "a field outside its table")
             kind = TABLES[name].get(field)
             if kind is not None:
-                self._field(kind, start + offset, f"{place}, {name}.{field}")
+                self._field(kind, start + offset)
 
-    def _field(self, kind, position, place):
+    def _field(self, kind, position):
         if isinstance(kind, str):
-            self.table(kind, position, place)
+            self.table(kind, position)
         elif isinstance(kind, int):
-            self._vector(kind, position, place)
+            self._vector(kind, position)
         else:
-            start, length = self._vector(4, position, place)
+            start, length = self._vector(4, position)
             for index in range(length):
-                self.table(kind[0], start + 4 * index, f"{place}[{index}]")
+                self.table(kind[0], start + 4 * index)
 
-    def _vector(self, item_size, reference, place):
-        start = self._follow(reference, place)
-        length = self._number("<I", start, place)
-        self._check(start + 4, length * item_size, place)
+    def _vector(self, item_size, reference):
+        start = self._follow(reference)
+        length = self._number("<I", start)
+        self._check(start + 4, length * item_size)
         return start + 4, length
 
-    def _follow(self, reference, place):
-        return reference + self._number("<I", reference, place)
+    def _follow(self, reference):
+        return reference + self._number("<I", reference)
 
-    def _number(self, layout, position, place):
-        self._check(position, struct.calcsize(layout), place)
+    def _number(self, layout, position):
+        self._check(position, struct.calcsize(layout))
         return struct.unpack_from(layout, self.content, position)[0]
 
-    def _check(self, start, size, place):
-        if start < 0 or start + size > len(self.content):
-            self._fail(place, "an offset outside the file")
-
-    def _fail(self, place, problem):
-        raise InvalidModelError(
-            f"Damaged TFLite model: {problem}, in {place}. "
-            f"Received: a file of {len(self.content)} bytes"
-        )
+    def _check(self, start, size):
+        inside = 0 <= start and start + size <= len(self.content)
+        _require(inside, "an offset outside the file")
 
 
 def check_references(model) -> None:
@@ -129,12 +121,9 @@ def check_references(model) -> None:
     """
     model.operatorCodes = model.operatorCodes or []
     model.buffers = model.buffers or []
-    if not model.subgraphs or not model.buffers:
-        raise InvalidModelError(
-            "Damaged TFLite model: it has no subgraph or no buffer."
-        )
+    _require(model.subgraphs and model.buffers, "no subgraph or no buffer")
     for entry in model.metadata or []:
-        _check_index("metadata buffer", entry.buffer, model.buffers)
+        _check_index("buffer", entry.buffer, model.buffers)
     for signature in model.signatureDefs or []:
         signature.inputs = signature.inputs or []
         signature.outputs = signature.outputs or []
@@ -145,20 +134,17 @@ def check_references(model) -> None:
     for subgraph in model.subgraphs:
         subgraph.tensors = subgraph.tensors or []
         subgraph.operators = subgraph.operators or []
-        subgraph.inputs = _indices(subgraph.inputs)
-        subgraph.outputs = _indices(subgraph.outputs)
         for tensor in subgraph.tensors:
             _check_tensor(model, tensor)
         for operator in subgraph.operators:
             _add_options(model, operator)
-            operator.inputs = _indices(operator.inputs)
-            operator.outputs = _indices(operator.outputs)
-        used = [subgraph.inputs, subgraph.outputs]
-        for operator in subgraph.operators:
-            used += [operator.inputs, operator.outputs]
-        for index in np.concatenate(used).tolist():
-            if index != -1:  # an optional input that is absent
-                _check_index("tensor", index, subgraph.tensors)
+        for part in (subgraph, *subgraph.operators):
+            part.inputs, part.outputs = map(
+                _indices, (part.inputs, part.outputs)
+            )
+            for index in [*part.inputs, *part.outputs]:
+                if index != -1:  # An optional input that is absent.
+                    _check_index("tensor", index, subgraph.tensors)
 
 
 def _add_options(model, operator):
@@ -175,25 +161,19 @@ def _add_options(model, operator):
 
 def _check_tensor(model, tensor):
     _check_index("buffer", tensor.buffer, model.buffers)
-    if tensor.type not in TYPES:
-        raise InvalidModelError(
-            "Damaged TFLite model: a tensor has an unknown type. "
-            f"Received: type {tensor.type}"
-        )
+    _require(tensor.type in TYPES, f"a tensor of unknown type {tensor.type}")
     shape, name = shape_of(tensor), TYPES[tensor.type]
-    if math.prod(max(n, 1) for n in shape) > MOST_ELEMENTS:
-        raise InvalidModelError(
-            "Damaged TFLite model: a tensor is larger than any memory. "
-            f"Received: shape {shape}"
-        )
+    _require(
+        math.prod(max(n, 1) for n in shape) <= MOST_ELEMENTS,
+        f"a tensor of shape {shape}, larger than any memory",
+    )
     data = model.buffers[tensor.buffer].data
     size = 0 if data is None else len(data)
     bits, count = BITS.get(name), math.prod(max(n, 0) for n in shape)
-    is_dense = tensor.sparsity is None
-    if size and bits and is_dense and size != -(-count * bits // 8):
-        raise InvalidModelError(
-            "Damaged TFLite model: a tensor and its data differ in size. "
-            f"Received: {name} of shape {shape} with {size} bytes"
+    if size and bits and tensor.sparsity is None:
+        _require(
+            size == -(-count * bits // 8),
+            f"a tensor {name} of shape {shape} with {size} bytes",
         )
 
 
@@ -202,8 +182,12 @@ def _indices(values):
 
 
 def _check_index(what, index, parts):
-    if not 0 <= index < len(parts):
-        raise InvalidModelError(
-            f"Damaged TFLite model: it refers to {what} {index}, but there are "
-            f"only {len(parts)}."
-        )
+    _require(
+        0 <= index < len(parts),
+        f"a reference to {what} {index}, where there are {len(parts)}",
+    )
+
+
+def _require(condition, problem):
+    if not condition:
+        raise InvalidModelError(f"Damaged TFLite model: {problem}")

@@ -19,8 +19,8 @@ def stored_tensor(model: FlatModel, subgraph, tensor: int) -> int:
     for _ in UNFOLDED:
         if model.is_constant(subgraph.tensors[found]):
             return found
-        operator = model.producer(subgraph, found)
-        if operator is None or model.operator_name(operator) not in UNFOLDED:
+        operator = model.producer(subgraph, found, *UNFOLDED)
+        if operator is None:
             return tensor
         found = inputs_of(operator)[0]
     return found if model.is_constant(subgraph.tensors[found]) else tensor
@@ -38,8 +38,8 @@ def unfold_float16(model: FlatModel) -> dict[tuple, tuple]:
         subgraph = model.subgraphs[number]
         if model.is_constant(subgraph.tensors[tensor]):
             continue
-        operator = model.producer(subgraph, tensor)
-        if operator is None or model.operator_name(operator) != "DEQUANTIZE":
+        operator = model.producer(subgraph, tensor, "DEQUANTIZE")
+        if operator is None:
             continue
         source = inputs_of(operator)[0]
         value = model.constant(subgraph.tensors[source])

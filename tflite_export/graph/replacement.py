@@ -3,7 +3,7 @@
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
-from tflite_export.flatbuffer.schema import schema, shape_of
+from tflite_export.flatbuffer.schema import open_shape_of, schema, shape_of
 
 
 class Replacement:
@@ -132,8 +132,7 @@ class Replacement:
 def has_fixed_size(subgraph, operator) -> bool:
     """Whether all sizes of the data but the batch size are known."""
     tensor = subgraph.tensors[inputs_of(operator)[0]]
-    sizes = tensor.shapeSignature
-    return min((shape_of(tensor) if sizes is None else sizes)[1:]) > 0
+    return min(open_shape_of(tensor)[1:]) > 0
 
 
 def is_grouped(model: FlatModel, subgraph, operator) -> bool:

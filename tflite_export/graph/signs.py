@@ -24,15 +24,14 @@ def sign_argument(model: FlatModel, subgraph, tensor: int) -> int | None:
     The pattern is SELECT_V2(EQUAL(x, 0), 1, SIGN(x)): `keras_lab.freeze` writes
     the sign so.
     """
-    select = model.producer(subgraph, tensor)
-    if select is None or model.operator_name(select) != "SELECT_V2":
+    select = model.producer(subgraph, tensor, "SELECT_V2")
+    if select is None:
         return None
     condition, one, other = inputs_of(select)
-    equal = model.producer(subgraph, condition)
-    sign = model.producer(subgraph, other)
-    for operator, name in ((equal, "EQUAL"), (sign, "SIGN")):
-        if operator is None or model.operator_name(operator) != name:
-            return None
+    equal = model.producer(subgraph, condition, "EQUAL")
+    sign = model.producer(subgraph, other, "SIGN")
+    if equal is None or sign is None:
+        return None
     x, zero = inputs_of(equal)
     for index, expected in ((zero, 0), (one, 1)):
         value = model.constant(subgraph.tensors[index])
@@ -46,8 +45,8 @@ def comes_from_sign(model: FlatModel, subgraph, tensor: int) -> bool:
     for _ in subgraph.operators:
         if sign_argument(model, subgraph, tensor) is not None:
             return True
-        operator = model.producer(subgraph, tensor)
-        if operator is None or model.operator_name(operator) not in MOVES:
+        operator = model.producer(subgraph, tensor, *MOVES)
+        if operator is None:
             return False
         tensor = inputs_of(operator)[0]
     return False

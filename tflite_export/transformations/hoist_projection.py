@@ -19,8 +19,8 @@ def can_apply(model: FlatModel, subgraph, operator) -> bool:
     if loop_of(model, model.subgraphs.index(subgraph)) is None:
         return False
     step, *constants = inputs_of(operator)
-    gather = model.producer(subgraph, step)
-    if gather is None or model.operator_name(gather) != "GATHER":
+    gather = model.producer(subgraph, step, "GATHER")
+    if gather is None:
         return False
     sequence = inputs_of(gather)[0]
     shape = shape_of(subgraph.tensors[sequence])
@@ -43,7 +43,7 @@ def apply(model: FlatModel, subgraph, operator) -> None:
     main, body = model.subgraphs[0], subgraph
     loop = loop_of(model, model.subgraphs.index(subgraph))
     step, weights, *bias = inputs_of(operator)
-    gather = model.producer(body, step)
+    gather = model.producer(body, step, "GATHER")
     sequence, time = inputs_of(gather)
     steps = shape_of(body.tensors[sequence])
     outside = [_copy_constant(model, body, main, i) for i in (weights, *bias)]
