@@ -40,6 +40,35 @@ def test_the_findings_have_the_numbers_of_the_tables():
     assert [number for number in numbers if number not in known] == []
 
 
+@pytest.mark.parametrize(
+    ("folder", "scheme", "title", "measure", "decimals"),
+    [
+        ("mnist", "lab", "LAB", "error", 2),
+        ("mnist", "xnor", "XNOR", "error", 2),
+        ("war_and_peace", "bwn", "BWN", "loss", 3),
+        ("linux_kernel-cells128", "binary_connect", "BinaryConnect", "loss", 3),
+    ],
+)
+def test_cells_have_the_numbers_of_their_files(
+    folder, scheme, title, measure, decimals
+):
+    """Independently of the code that makes the page."""
+    paths = (PAGE.parent / folder).glob(f"{scheme}-*.json")
+    contents = [json.loads(path.read_text()) for path in paths]
+    longest = max(content["epochs_done"] for content in contents)
+    values = []
+    for content in contents:
+        if content["epochs_done"] == longest:
+            validation = content["history"][f"validation_{measure}"]
+            best = np.flatnonzero(np.equal(validation, min(validation)))[-1]
+            values.append(content["history"][f"test_{measure}"][best])
+    spread = r" ± [\d.]+" if len(values) > 1 else ""
+    runs = f"{len(values)} run{'s' * (len(values) > 1)}"
+    number = f"{sum(values) / len(values):.{decimals}f}"
+    cell = rf"\*\*{number}\*\*{spread}; {runs}, {longest} epochs"
+    assert re.search(rf"\| {title} \|.*{cell}", PAGE.read_text()), number
+
+
 def test_baselines_count_bytes_and_pairs_in_the_training_part(tmp_path):
     (tmp_path / "text").write_bytes(b"ab" * 21)
     text = datasets.text_file(tmp_path / "text", 4, 1)
