@@ -21,9 +21,9 @@ from keras_lab.convert.graph import (
     check_is_model,
     is_functional,
     is_keras_class,
-    leaf_calls,
     leaf_layers,
     sublayers,
+    trace,
     with_inner_layers,
 )
 from keras_lab.convert.trial_calls import computes_the_same
@@ -89,7 +89,7 @@ class Rebuilder:
     Attributes:
         pairs: Each layer with the one that replaces it.
         models: The same for models, the inner ones first.
-        calls: The calls in the graph of the model.
+        calls: The calls in the graph of the model, if it has one.
     """
 
     def __init__(self):
@@ -120,7 +120,7 @@ class Rebuilder:
 
     def rebuild(self, model: keras.Model) -> keras.Model:
         """Returns the new model."""
-        self.calls = list(leaf_calls(model))
+        self.calls = trace(model).calls if is_functional(model) else []
         with unchanged_seeds():
             rebuilt = self._copy(model)
             for layer, new in self.pairs:
