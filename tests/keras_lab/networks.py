@@ -45,6 +45,14 @@ def train(model, optimizer=None, epochs=2, batch_size=16, **compile_options):
     )
 
 
+def check_alphas(model):
+    """No scale is out of date."""
+    weights = weights_of(model.variables)
+    assert weights
+    for weight in weights:
+        weight.check_alpha()
+
+
 def check_alpha_is_true(model, optimizer, rtol=1e-5):
     weights = weights_of(model.variables)
     assert weights

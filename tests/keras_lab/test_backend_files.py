@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import keras_lab
-from keras_lab.binary_weight import weights_of
 from tests.keras_lab.engine import MANY_STEPS
 from tests.keras_lab.interpreter import run
+from tests.keras_lab.networks import check_alphas
 
 OTHERS = [
     pytest.param(
@@ -81,8 +81,7 @@ def check(path):
                 a, b, rtol=0 if stored else 1e-5, atol=0 if stored else 1e-6
             )
     model.fit(SAMPLES, np.ones((8, 3)), verbose=0)
-    for weight in weights_of(model.variables):
-        weight.check_alpha()
+    check_alphas(model)
 
 
 def on(backend, call, path):

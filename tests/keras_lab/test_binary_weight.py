@@ -12,6 +12,7 @@ from keras_lab.binary_weight import full_precision, weights_of
 from keras_lab.quantizers import LAB
 from tests.keras_lab.networks import (
     check_alpha_is_mean,
+    check_alphas,
     check_same,
     data,
     network,
@@ -68,8 +69,8 @@ def test_alpha_stays_until_a_new_optimizer_takes_its_first_step():
     before = [w.alpha.numpy() for w in weights_of(model.variables)]
     optimizer = keras_lab.LABAdam(0.001)
     optimizer.build(model.trainable_variables)
+    check_alphas(model)
     for weight, alpha in zip(weights_of(model.variables), before):
-        weight.check_alpha()
         np.testing.assert_array_equal(weight.current_scale(), alpha)
 
 
@@ -188,8 +189,7 @@ def test_values_of_another_quantizer_give_a_true_alpha(
     for a, b in zip(weights_of(old.weights), weights_of(new.weights)):
         np.testing.assert_array_equal(a.latent, b.latent)
     check_repaired(new, target)
-    for weight in weights_of(new.weights):
-        weight.check_alpha()
+    check_alphas(new)
 
 
 @pytest.mark.parametrize("quantizer", ["lab", "bwn", "binary_connect"])
@@ -227,8 +227,7 @@ def test_a_scale_that_is_out_of_date_is_an_error_until_refreshed(
         with pytest.raises(ValueError, match=r"keras_lab\.refresh\(model\)"):
             weight.check_alpha()
     keras_lab.refresh(model)
-    for weight in weights:
-        weight.check_alpha()
+    check_alphas(model)
 
 
 def test_a_scale_that_is_nan_is_an_error_if_the_weights_are_not():
@@ -242,9 +241,7 @@ def test_a_scale_that_is_nan_is_an_error_if_the_weights_are_not():
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
 @pytest.mark.parametrize("quantizer", ["lab", "bwn", "binary_connect"])
 def test_a_true_scale_of_any_dtype_is_accepted(dtype, quantizer):
-    model = dense_model(quantizer, dtype=dtype)
-    (weight,) = weights_of(model.weights)
-    weight.check_alpha()
+    check_alphas(dense_model(quantizer, dtype=dtype))
 
 
 def test_in_full_precision_the_latent_weight_is_used_and_gets_the_gradient(rng):

@@ -8,7 +8,7 @@ import keras_lab
 from keras_lab.analysis.measurements import QUANTITIES, parse_quantity, parts_of
 from keras_lab.callbacks import BinaryMonitor
 from tests.keras_lab.callbacks.support import data, network
-from tests.keras_lab.convert.support import sequential
+from tests.keras_lab.support import sequential
 
 
 def measured(model, change=lambda: None, **options):

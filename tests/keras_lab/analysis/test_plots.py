@@ -17,7 +17,7 @@ from keras_lab.analysis.history import (
     read_trajectories,
     write_history,
 )
-from tests.keras_lab.convert.support import assert_same, sequential
+from tests.keras_lab.support import assert_same, sequential
 
 
 def rows(layers, epochs):

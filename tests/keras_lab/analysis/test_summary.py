@@ -9,7 +9,7 @@ import pytest
 from keras import layers
 
 import keras_lab
-from tests.keras_lab.convert.support import Holder, sequential
+from tests.keras_lab.support import Holder, sequential
 from tflite_export import export_tflite
 
 

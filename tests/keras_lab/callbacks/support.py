@@ -4,8 +4,8 @@ import keras
 import numpy as np
 
 import keras_lab
-from tests.keras_lab.convert.support import sequential
 from tests.keras_lab.engine import FEW_STEPS
+from tests.keras_lab.support import sequential
 
 
 def network(optimizer=None, dropout=0.2, **options):

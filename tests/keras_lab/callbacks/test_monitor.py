@@ -12,11 +12,11 @@ import keras_lab
 from keras_lab.analysis.history import CSV_COLUMNS, read_history
 from keras_lab.callbacks import BinaryMonitor
 from tests.keras_lab.callbacks.support import data, network
-from tests.keras_lab.convert.support import assert_same
 from tests.keras_lab.engine import (
     NAME,
     slow_on_tensorflow,
 )
+from tests.keras_lab.support import assert_same
 
 
 def fit(model, *callbacks, epochs=1, first=0, batch_size=32):

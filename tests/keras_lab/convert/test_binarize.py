@@ -8,7 +8,7 @@ from keras import layers
 import keras_lab
 from keras_lab.binary_weight import weights_of
 from keras_lab.convert.graph import trace
-from tests.keras_lab.convert.support import (
+from tests.keras_lab.support import (
     assert_equal_in_full_precision,
     assert_same,
     random,

@@ -6,7 +6,7 @@ import pytest
 from keras import layers
 
 import keras_lab
-from tests.keras_lab.convert.support import assert_same, sequential
+from tests.keras_lab.support import assert_same, sequential
 
 
 def network(activation="softmax", outputs=4):

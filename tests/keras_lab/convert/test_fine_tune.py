@@ -7,7 +7,7 @@ from keras import layers
 
 import keras_lab
 from keras_lab.convert.fine_tune import _soft_loss
-from tests.keras_lab.convert.support import assert_same, random, sequential
+from tests.keras_lab.support import assert_same, random, sequential
 
 
 def data(rng):

@@ -10,7 +10,7 @@ from keras import layers
 
 import keras_lab
 from keras_lab.quantizers import SignActivation
-from tests.keras_lab.convert.support import (
+from tests.keras_lab.support import (
     Holder,
     assert_same,
     random,

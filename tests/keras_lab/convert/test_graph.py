@@ -8,7 +8,7 @@ from keras import layers
 import keras_lab
 from keras_lab.binary_weight import weights_of
 from keras_lab.convert.graph import binary_weights, leaf_layers, walk
-from tests.keras_lab.convert.support import sequential
+from tests.keras_lab.support import sequential
 
 
 def fc():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import keras_lab
-from tests.keras_lab.convert.support import assert_same
+from tests.keras_lab.support import assert_same
 from tflite_export import export_tflite, read_packed
 
 keras_hub = pytest.importorskip("keras_hub")

@@ -6,7 +6,7 @@ import pytest
 from keras import layers
 
 import keras_lab
-from tests.keras_lab.convert.support import (
+from tests.keras_lab.support import (
     assert_equal_in_full_precision,
     in_full_precision,
     random,

@@ -36,35 +36,33 @@ OPTIONS = {
     "relu": {"activation": "relu"},
     "zero_output": {"zero_output_for_mask": True, "return_sequences": True},
 }
-
-
-OF_KIND = {
-    "hard_sigmoid": (("LSTM", "GRU"), {"recurrent_activation": "hard_sigmoid"}),
-    "no_forget_bias": (("LSTM",), {"unit_forget_bias": False}),
-    "implementation_1": (
-        ("LSTM", "GRU"),
-        {
-            "implementation": 1,
-            "dropout": 0.3,
-            "seed": 1,
-            "use_cudnn": False,  # Else Keras' own fails here.
-        },
-    ),
-    "reset_before": (("GRU",), {"reset_after": False}),
-    "reset_before_dropout": (
-        ("GRU",),
-        {"reset_after": False, "recurrent_dropout": 0.3, "seed": 1},
-    ),
+GATED_OPTIONS = {
+    "hard_sigmoid": {"recurrent_activation": "hard_sigmoid"},
+    "implementation_1": {
+        "implementation": 1,
+        "dropout": 0.3,
+        "seed": 1,
+        "use_cudnn": False,  # Else Keras' own fails here.
+    },
 }
-
-
-CASES = [(kind, name) for kind in KINDS for name in OPTIONS] + [
-    (kind, name) for name, (kinds, _) in OF_KIND.items() for kind in kinds
-]
-
-
-def options_of(name):
-    return OPTIONS[name] if name in OPTIONS else OF_KIND[name][1]
+OPTIONS_OF = {
+    "SimpleRNN": OPTIONS,
+    "LSTM": {
+        **OPTIONS,
+        **GATED_OPTIONS,
+        "no_forget_bias": {"unit_forget_bias": False},
+    },
+    "GRU": {
+        **OPTIONS,
+        **GATED_OPTIONS,
+        "reset_before": {"reset_after": False},
+        "reset_before_dropout": {
+            "reset_after": False,
+            "recurrent_dropout": 0.3,
+            "seed": 1,
+        },
+    },
+}
 
 
 def assert_same(layer, plain, x, tolerance=1e-6, **call):
@@ -76,7 +74,9 @@ def assert_same(layer, plain, x, tolerance=1e-6, **call):
         np.testing.assert_allclose(a / scale, b / scale, atol=tolerance)
 
 
-@pytest.mark.parametrize(("kind", "name"), CASES)
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, n) for kind in KINDS for n in OPTIONS_OF[kind]]
+)
 @pytest.mark.parametrize(
     "quantizer", [pytest.param(None, marks=pytest.mark.slow), "lab"]
 )
@@ -86,7 +86,7 @@ def test_outputs_and_gradients_are_those_of_keras(
 ):
     if (kind, name, NAME) == ("GRU", "no_bias", "jax"):
         pytest.skip("Keras' own GRU without a bias fails on JAX")
-    layer, plain = pair(kind, quantizer, **options_of(name))
+    layer, plain = pair(kind, quantizer, **OPTIONS_OF[kind][name])
     x = random(BATCH, TIME, FEATURES)
     mask = None
     if name == "zero_output":
@@ -195,38 +195,6 @@ def test_a_saved_model_goes_on_training_as_if_never_stopped(
     np.testing.assert_array_equal(model(x), clone(x))
 
 
-# With XLA, `test_algorithm.py` compares an LSTM with the oracle.
-@pytest.mark.slow
-@each_kind
-def test_training_is_the_same_with_and_without_jit(kind):
-    x, y = random(8, TIME, FEATURES), random(8, TIME, 3, seed=1)
-    weights = []
-    for jit_compile in (NAME != "torch", False):
-        keras.utils.set_random_seed(1)
-        model = character_model(kind)
-        model.compile(keras_lab.LABAdam(0.01), "mse", jit_compile=jit_compile)
-        model.fit(x, y, batch_size=4, epochs=3, shuffle=False, verbose=0)
-        weights.append(model.get_weights())
-    for a, b in zip(*weights):
-        np.testing.assert_allclose(a, b, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_two_replicas_of_half_a_batch_train_as_one_of_the_whole(strategy):
-    import tensorflow as tf
-
-    x, y = random(8, TIME, FEATURES), random(8, TIME, 3, seed=1)
-    weights = []
-    for used in (tf.distribute.OneDeviceStrategy("CPU:0"), strategy):
-        keras.utils.set_random_seed(1)
-        with used.scope():
-            model = character_model("LSTM")
-        model.fit(x, y, batch_size=8, epochs=3, shuffle=False, verbose=0)
-        weights.append(model.get_weights())
-    for a, b in zip(*weights):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
-
-
 @each_kind
 def test_config_brings_back_the_same_layer_and_cell(kind):
     options = {
@@ -245,14 +213,6 @@ def test_config_brings_back_the_same_layer_and_cell(kind):
     # What keras.layers has in its config, it finds here as well.
     plain = getattr(keras.layers, kind)(UNITS).get_config()
     assert set(plain) <= set(layer.get_config())
-
-
-def test_arguments_keep_the_order_of_the_keras_layer():
-    layer = keras_lab.BinaryLSTM(4, "relu", "hard_sigmoid", False)
-    assert layer.activation is keras.activations.relu and not layer.use_bias
-    assert layer.units == 4 and isinstance(layer, keras.layers.LSTM)
-    cell = keras_lab.BinaryGRUCell(4, "relu", "hard_sigmoid", False)
-    assert cell.recurrent_activation is keras.activations.hard_sigmoid
 
 
 def test_both_latent_weights_are_clipped_unless_told_otherwise():
@@ -308,15 +268,12 @@ def test_integers_are_cast_as_in_keras(dtype, rng):
     np.testing.assert_allclose(layer(x), plain(x), atol=1e-6)
 
 
-def stack():
-    cells = [keras_lab.BinaryLSTMCell(UNITS), keras_lab.BinaryGRUCell(3)]
-    return keras_lab.BinaryRNN(
-        keras.layers.StackedRNNCells(cells), return_sequences=True
-    )
-
-
 def test_a_stack_in_a_binary_rnn_trains_and_is_saved_and_loaded(tmp_path):
-    model = keras.Sequential([keras.Input((TIME, FEATURES)), stack()])
+    cells = [keras_lab.BinaryLSTMCell(UNITS), keras_lab.BinaryGRUCell(3)]
+    cells = keras.layers.StackedRNNCells(cells)
+    layer = keras_lab.BinaryRNN(cells, True, unroll=True)
+    assert layer.return_sequences and layer.unroll
+    model = keras.Sequential([keras.Input((TIME, FEATURES)), layer])
     model.compile(keras_lab.LABAdam(0.01), "mse", **MANY_STEPS)
     x, y = random(8, TIME, FEATURES), random(8, TIME, 3, seed=1)
     losses = model.fit(x, y, epochs=5, verbose=0).history["loss"]
@@ -324,27 +281,19 @@ def test_a_stack_in_a_binary_rnn_trains_and_is_saved_and_loaded(tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     assert type(again.layers[0]) is keras_lab.BinaryRNN
+    assert again.layers[0].get_config() == layer.get_config()
     np.testing.assert_array_equal(model(x), again(x))
     frozen = keras_lab.freeze(model)
     assert type(frozen.layers[0]) is keras.layers.RNN
     np.testing.assert_allclose(frozen(x), model(x), atol=1e-5)
-
-
-def test_a_binary_rnn_comes_back_from_its_config():
-    cell = keras_lab.BinaryLSTMCell(UNITS, input_quantizer="sign")
-    layer = keras_lab.BinaryRNN(cell, True, unroll=True)
-    again = keras_lab.BinaryRNN.from_config(layer.get_config())
-    assert again.get_config() == layer.get_config()
-    assert again.return_sequences and again.unroll
     both = keras.layers.Bidirectional(layer)
     assert type(both.backward_layer) is keras_lab.BinaryRNN
 
 
-@pytest.mark.parametrize("cells", ["LSTMCell", ["LSTMCell", "GRUCell"]])
-def test_a_binary_rnn_needs_a_binary_cell(cells):
-    if isinstance(cells, list):
-        cell = [getattr(keras.layers, name)(3) for name in cells]
-    else:
-        cell = getattr(keras.layers, cells)(3)
+LSTM_CELL, GRU_CELL = keras.layers.LSTMCell(3), keras.layers.GRUCell(3)
+
+
+@pytest.mark.parametrize("cell", [LSTM_CELL, [LSTM_CELL, GRU_CELL]])
+def test_a_binary_rnn_needs_a_binary_cell(cell):
     with pytest.raises(ValueError, match=r"Received: cell=.*LSTMCell"):
         keras_lab.BinaryRNN(cell)

@@ -23,38 +23,31 @@ from tests.keras_lab.layers.recurrent import (
     trained,
 )
 
-
-def wrapped(make, wrapper, rnn=keras.layers.RNN):
-    """A layer around a cell or a recurrent layer, in the ways Keras has."""
-    if wrapper == "RNN":
-        return rnn(make(), return_sequences=True)
-    if wrapper == "last of RNN":
-        return rnn(make())
-    if wrapper == "stack":
-        return rnn([make(), make(), make()], return_sequences=True)
-    if wrapper == "stack behind a Keras cell":
-        cells = [keras.layers.GRUCell(3), make()]
-        return rnn(keras.layers.StackedRNNCells(cells))
-    if wrapper == "Bidirectional RNN":
-        return keras.layers.Bidirectional(rnn(make(), return_sequences=True))
-    if wrapper == "Bidirectional":
-        return keras.layers.Bidirectional(make(return_sequences=True))
-    return keras.layers.TimeDistributed(make())
+# What Keras puts around a cell, and around a recurrent layer.
+AROUND_CELLS = {
+    "RNN": lambda make, rnn: rnn(make(), return_sequences=True),
+    "last of RNN": lambda make, rnn: rnn(make()),
+    "stack": lambda make, rnn: rnn(
+        [make(), make(), make()], return_sequences=True
+    ),
+    "stack behind a Keras cell": lambda make, rnn: rnn(
+        keras.layers.StackedRNNCells([keras.layers.GRUCell(3), make()])
+    ),
+    "Bidirectional RNN": lambda make, rnn: keras.layers.Bidirectional(
+        rnn(make(), return_sequences=True)
+    ),
+}
+AROUND_LAYERS = {
+    "Bidirectional": lambda make: keras.layers.Bidirectional(
+        make(return_sequences=True)
+    ),
+    "TimeDistributed": lambda make: keras.layers.TimeDistributed(make()),
+}
 
 
 def cells_in(layer):
-    if hasattr(layer, "recurrent_kernel"):
-        return [layer]
-    names = ("cell", "cells", "forward_layer", "backward_layer", "layer")
-    parts = [getattr(layer, name, []) for name in names]
-    return [
-        cell for part in keras.tree.flatten(parts) for cell in cells_in(part)
-    ]
-
-
-def gradients_of_cells(layer, cells, x):
-    weights = [weight for cell in cells for weight in trained(cell)]
-    return outputs_and_gradients(layer, weights, x, training=True)
+    inner = keras_lab.walk(layer).values()
+    return [cell for cell in inner if hasattr(cell, "recurrent_kernel")]
 
 
 @each_kind
@@ -62,24 +55,16 @@ def gradients_of_cells(layer, cells, x):
     "quantizer", [pytest.param(None, marks=pytest.mark.slow), "lab"]
 )
 @pytest.mark.parametrize("rnn", [keras_lab.BinaryRNN, keras.layers.RNN])
-@pytest.mark.parametrize(
-    "wrapper",
-    [
-        "RNN",
-        "last of RNN",
-        "stack",
-        "stack behind a Keras cell",
-        "Bidirectional RNN",
-    ],
-)
+@pytest.mark.parametrize("around", AROUND_CELLS)
 def test_cells_work_in_a_binary_rnn_and_in_that_of_keras(
-    kind, quantizer, rnn, wrapper
+    kind, quantizer, rnn, around
 ):
     make = getattr(keras_lab, f"Binary{kind}Cell")
     make_plain = getattr(keras.layers, f"{kind}Cell")
+    wrap = AROUND_CELLS[around]
     check_equals_keras(
-        wrapped(lambda: make(UNITS, kernel_quantizer=quantizer), wrapper, rnn),
-        wrapped(lambda: make_plain(UNITS), wrapper),
+        wrap(lambda: make(UNITS, kernel_quantizer=quantizer), rnn),
+        wrap(lambda: make_plain(UNITS), keras.layers.RNN),
         (BATCH, TIME, FEATURES),
     )
 
@@ -88,18 +73,15 @@ def test_cells_work_in_a_binary_rnn_and_in_that_of_keras(
 @pytest.mark.parametrize(
     "quantizer", [pytest.param(None, marks=pytest.mark.slow), "lab"]
 )
-@pytest.mark.parametrize("wrapper", ["Bidirectional", "TimeDistributed"])
-def test_layers_work_in_what_keras_wraps_around_them(kind, quantizer, wrapper):
+@pytest.mark.parametrize("around", AROUND_LAYERS)
+def test_layers_work_in_what_keras_wraps_around_them(kind, quantizer, around):
     make_plain = getattr(keras.layers, kind)
-    shape = (BATCH, TIME, FEATURES)
-    if wrapper == "TimeDistributed":
-        shape = (BATCH, 2, TIME, FEATURES)
+    wrap = AROUND_LAYERS[around]
+    steps = (2, TIME) if around == "TimeDistributed" else (TIME,)
     check_equals_keras(
-        wrapped(
-            lambda **k: binary(kind, kernel_quantizer=quantizer, **k), wrapper
-        ),
-        wrapped(lambda **k: make_plain(UNITS, **k), wrapper),
-        shape,
+        wrap(lambda **k: binary(kind, kernel_quantizer=quantizer, **k)),
+        wrap(lambda **k: make_plain(UNITS, **k)),
+        (BATCH, *steps, FEATURES),
     )
 
 
@@ -113,10 +95,13 @@ def check_equals_keras(layer, plain, shape):
             copy_forward_weights(cell, plain_cell)
         else:
             cell.set_weights(plain_cell.get_weights())
-    x = random(*shape)
-    ours = gradients_of_cells(layer, cells, x)
-    keras_ = gradients_of_cells(plain, plain_cells, x)
-    for a, b in zip(ours, keras_, strict=True):
+    results = []
+    for each, its_cells in ((layer, cells), (plain, plain_cells)):
+        weights = [weight for cell in its_cells for weight in trained(cell)]
+        results.append(
+            outputs_and_gradients(each, weights, random(*shape), training=True)
+        )
+    for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
