@@ -10,6 +10,7 @@ from keras import layers
 
 import keras_lab
 from keras_lab.quantizers import SignActivation
+from tests.keras_lab.layers.cases import OPTIONS, make
 from tests.keras_lab.support import (
     Holder,
     assert_same,
@@ -36,33 +37,20 @@ def check_freeze(model, inputs, tolerance=0):
     return frozen
 
 
-# layer: (arguments, options, shape of an input)
-LAYERS = {
-    "Dense": ((5,), {"use_bias": False}, (3, 7)),
-    "Conv1D": ((4, 3), {"padding": "causal", "dilation_rate": 2}, (9, 2)),
-    "Conv2D": ((4, 3), {"strides": (2, 1), "groups": 2}, (8, 7, 2)),
-    "Conv3D": ((4, 2), {"padding": "same"}, (4, 5, 6, 2)),
-    "DepthwiseConv2D": ((3,), {"depth_multiplier": 2}, (8, 7, 3)),
-    "SeparableConv2D": ((4, 3), {"depth_multiplier": 2}, (8, 7, 3)),
-    "Conv2DTranspose": ((4, 3), {"strides": 2, "output_padding": 1}, (8, 7, 2)),
-}
-
-
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    ("case", "options"),
+    # TensorFlow has no convolutions with channels first on a CPU.
+    [(c, options) for c, options in OPTIONS if "data_format" not in options],
+)
 @pytest.mark.parametrize(
     ("quantizer", "inputs"),
     [("lab", "sign"), (keras_lab.LAB(scale="channel"), None), (None, None)],
 )
 def test_a_frozen_layer_is_the_keras_layer_with_the_binary_kernel(
-    name, quantizer, inputs
+    case, options, quantizer, inputs
 ):
-    arguments, options, shape = LAYERS[name]
-    layer = getattr(keras_lab, f"Binary{name}")(
-        *arguments,
-        **options,
-        activation="relu",
-        kernel_quantizer=quantizer,
-        input_quantizer=inputs,
+    layer, (_, *shape) = make(
+        case, **options, kernel_quantizer=quantizer, input_quantizer=inputs
     )
     model = sequential(shape, layer)
     frozen = check_freeze(model, random((2, *shape)))

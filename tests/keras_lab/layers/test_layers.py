@@ -7,7 +7,7 @@ from keras import ops
 
 import keras_lab
 from keras_lab._backend import backend
-from keras_lab.quantizers import BWN, LAB, BinaryConnect
+from keras_lab.quantizers import BWN, LAB
 from tests.keras_lab.engine import (
     MANY_STEPS,
     NAME,
@@ -16,6 +16,7 @@ from tests.keras_lab.engine import (
     gradients_of,
 )
 from tests.keras_lab.layers.cases import CASES, OPTIONS, built, make
+from tests.keras_lab.networks import alpha_of
 from tests.keras_lab.support import assert_same, random
 
 QUANTIZERS = {
@@ -68,8 +69,7 @@ def test_the_forward_weight_is_plus_or_minus_the_scale_it_starts_with(
     layer, _ = built(case, kernel_quantizer=quantizer)
     assert layer.binary_weights
     for weight in layer.binary_weights.values():
-        scale = expected_alpha(weight, None)
-        np.testing.assert_allclose(weight.alpha, scale, rtol=1e-6)
+        np.testing.assert_allclose(weight.alpha, alpha_of(weight), rtol=1e-6)
         magnitudes = np.unique(np.abs(weight.value()))
         np.testing.assert_array_equal(
             magnitudes, np.unique(weight.alpha.numpy())
@@ -200,24 +200,14 @@ def test_a_training_step_moves_the_weights_and_keeps_alpha_true(
     for old, variable in zip(before, moved):
         assert not np.array_equal(old, variable.numpy())
     for weight in layer.binary_weights.values():
-        expected = expected_alpha(weight, optimizer)
+        d = np.asarray(optimizer.curvature(weight.latent))
+        expected = alpha_of(weight, d)
         np.testing.assert_allclose(weight.alpha, expected, rtol=1e-5)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     assert again.layers[0].get_config() == layer.get_config()
     assert_same(model.get_weights(), again.get_weights())
     np.testing.assert_array_equal(model(x), again(x))
-
-
-def expected_alpha(weight, optimizer):
-    w = np.abs(weight.latent.numpy().astype("float64"))
-    axes = tuple(a for a in range(w.ndim) if a not in weight.keep)
-    if isinstance(weight.quantizer, BinaryConnect):
-        return np.ones(weight.alpha.shape)
-    if isinstance(weight.quantizer, BWN) or optimizer is None:
-        return w.mean(axis=axes)
-    d = np.asarray(optimizer.curvature(weight.latent), "float64")
-    return np.sum(d * w, axis=axes) / np.sum(d, axis=axes)
 
 
 @each_layer
