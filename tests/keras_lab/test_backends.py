@@ -9,6 +9,7 @@ import pytest
 import keras_lab
 from keras_lab.binary_weight import weights_of
 from tests.keras_lab.engine import compiled
+from tests.keras_lab.layers.cases import make
 from tests.keras_lab.networks import (
     alpha_of,
     check_alpha_is_mean,
@@ -17,40 +18,23 @@ from tests.keras_lab.networks import (
     network,
     train,
 )
+from tests.keras_lab.support import random
 
 K = keras_lab
-LAYERS = {
-    "dense": (lambda **o: K.BinaryDense(2, **o), (8, 6)),
-    "conv": (lambda **o: K.BinaryConv2D(2, 3, **o), (8, 6, 6, 3)),
-    "separable": (lambda **o: K.BinarySeparableConv2D(2, 3, **o), (8, 6, 6, 3)),
-    "lstm": (lambda **o: K.BinaryLSTM(2, **o), (8, 4, 3)),
-}
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("case", ["dense", "conv2d", "separable", "lstm"])
 @pytest.mark.parametrize(
     "quantizer", ["lab", "binary_connect", K.LAB(scale="channel")], ids=str
 )
-def test_a_layer_can_be_built_inside_a_compiled_function(layer, quantizer, rng):
-    make, shape = LAYERS[layer]
-    layer = make(kernel_quantizer=quantizer)
-    x = rng.normal(size=shape).astype("float32")
-    run = compiled(layer)
+def test_a_layer_can_be_built_inside_a_compiled_function(case, quantizer):
+    layer, shape = make(case, kernel_quantizer=quantizer)
+    x, run = random(shape), compiled(layer)
     first, second = (keras.ops.convert_to_numpy(run(x)) for _ in range(2))
     eager = keras.ops.convert_to_numpy(layer(x))
     np.testing.assert_allclose(first, eager, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(first, second)
     check_alphas(layer)
-
-
-def test_a_model_without_an_input_is_built_by_a_compiled_fit(rng):
-    x = rng.normal(size=(8, 6)).astype("float32")
-    model = keras.Sequential([K.BinaryDense(2)])
-    jit = keras.config.backend() != "torch"
-    model.compile(K.LABAdam(0.01), "mse", jit_compile=jit)
-    model.fit(x, x[:, :2], verbose=0)
-    assert np.isfinite(model.predict(x, verbose=0)).all()
-    check_alphas(model)
 
 
 def test_weights_loaded_into_a_trained_model_are_no_false_alarm(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 
 import keras_lab
 from tests.keras_lab.engine import can_compile, slow_on_tensorflow
+from tests.keras_lab.networks import check_alphas
 from tests.keras_lab.support import assert_same
 from tests.keras_lab.test_algorithm import dense_network
 
@@ -54,6 +55,7 @@ def test_lab_model_follows_the_same_trajectory_to_the_bit(make, options, rng):
         model.compile(keras_lab.LABAdam(0.01), "squared_hinge", **options)
         history = model.fit(x, y, batch_size=16, epochs=3, verbose=0).history
         assert int(model.optimizer.iterations) == 12
+        check_alphas(model)
         results.append([*model.get_weights(), history["loss"]])
     assert_same(*results)
 

@@ -106,16 +106,6 @@ def test_the_layers_of_a_block_become_binary(make, path, tmp_path):
     assert_same(before, model.get_weights())
 
 
-def test_signs_inside_a_block_have_no_counterpart_in_keras():
-    model = keras_lab.binarize_model(model_of(Block()), "lab", "sign")
-    x = random((2, 4, 6))
-    with pytest.raises(ValueError, match="no counterpart"):
-        keras_lab.freeze(model)
-    frozen = keras_lab.freeze(model, strict=False)
-    np.testing.assert_array_equal(frozen(x), model(x))
-    assert not keras_lab.binary_weights(frozen)
-
-
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [

@@ -10,6 +10,7 @@ from keras import layers
 
 import keras_lab
 from keras_lab.quantizers import SignActivation
+from tests.keras_lab.convert import test_blocks
 from tests.keras_lab.layers.cases import OPTIONS, make
 from tests.keras_lab.support import (
     Holder,
@@ -143,20 +144,33 @@ def test_a_shared_layer_with_sign_inputs_takes_inputs_of_several_shapes(
         assert_same(other(x), model(x))
 
 
-@pytest.mark.parametrize(
-    "options", [{"activation": "sign"}, {"input_quantizer": "sign"}]
-)
-def test_the_sign_of_a_state_has_no_counterpart_in_keras(options):
-    model = sequential(
-        (6, 4), keras_lab.BinaryLSTM(5, **options, name="memory")
-    )
-    with pytest.raises(ValueError, match="'memory' has no counterpart"):
+def attention():
+    inputs = keras.Input((5, 8))
+    layer = keras_lab.BinaryMultiHeadAttention(2, 4, input_quantizer="sign")
+    return keras.Model(inputs, layer(inputs, inputs))
+
+
+SIGNS_INSIDE = {
+    "output": lambda: sequential((6, 4), keras_lab.BinaryLSTM(5, "sign")),
+    "state": lambda: sequential(
+        (6, 4), keras_lab.BinaryLSTM(5, input_quantizer="sign")
+    ),
+    "attention": attention,
+    "block": lambda: keras_lab.binarize_model(
+        test_blocks.model_of(test_blocks.Block()), "lab", "sign"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SIGNS_INSIDE)
+def test_the_sign_of_a_value_inside_a_layer_has_no_counterpart_in_keras(case):
+    model = SIGNS_INSIDE[case]()
+    x = random((3, *model.input_shape[1:]))
+    with pytest.raises(ValueError, match="has no counterpart"):
         keras_lab.freeze(model)
     frozen = keras_lab.freeze(model, strict=False)
-    inputs = random((3, 6, 4))
-    np.testing.assert_allclose(frozen(inputs), model(inputs), atol=1e-6)
-    kernel = frozen.layers[0].cell.kernel.numpy()
-    np.testing.assert_array_equal(kernel, model.layers[0].cell.binary_kernel)
+    np.testing.assert_allclose(frozen(x), model(x), atol=1e-6)
+    assert not keras_lab.binary_weights(frozen)
 
 
 def test_a_trained_model_loads_where_keras_lab_cannot_be_imported(tmp_path):

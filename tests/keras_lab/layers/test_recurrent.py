@@ -283,9 +283,6 @@ def test_a_stack_in_a_binary_rnn_trains_and_is_saved_and_loaded(tmp_path):
     assert type(again.layers[0]) is keras_lab.BinaryRNN
     assert again.layers[0].get_config() == layer.get_config()
     np.testing.assert_array_equal(model(x), again(x))
-    frozen = keras_lab.freeze(model)
-    assert type(frozen.layers[0]) is keras.layers.RNN
-    np.testing.assert_allclose(frozen(x), model(x), atol=1e-5)
     both = keras.layers.Bidirectional(layer)
     assert type(both.backward_layer) is keras_lab.BinaryRNN
 

@@ -23,34 +23,28 @@ from tests.keras_lab.layers.recurrent import (
 
 
 @each_kind
-def test_each_gate_of_each_matrix_has_its_own_alpha(kind):
-    layer = binary(kind)
+@pytest.mark.parametrize("scale", ["tensor", "channel"])
+def test_each_gate_of_each_matrix_has_its_own_alpha(kind, scale):
+    """Or one per unit."""
+    layer = binary(kind, kernel_quantizer=LAB(scale=scale))
     layer.build((BATCH, TIME, FEATURES))
     cell, gates = layer.cell, GATES[kind]
     shape = (gates,) if gates > 1 else ()
-    assert cell.alpha.shape == cell.recurrent_alpha.shape == shape
+    shape, axes = (shape, (0, 2)) if scale == "tensor" else ((*shape, UNITS), 0)
     for name, alpha in (
         ("kernel", cell.alpha),
         ("recurrent_kernel", cell.recurrent_alpha),
     ):
-        w = getattr(cell, name).numpy()
+        assert alpha.shape == shape
+        w = getattr(cell, name).numpy().reshape(-1, gates, UNITS)
+        expected = np.abs(w).mean(axes, keepdims=True)
+        np.testing.assert_allclose(
+            np.ravel(alpha), np.ravel(expected), rtol=1e-6
+        )
         value = np.asarray(getattr(cell, f"binary_{name}"))
-        np.testing.assert_array_equal(value > 0, w >= 0)
-        for gate, a, v in zip(
-            np.split(w, gates, axis=1),
-            np.reshape(alpha, -1),
-            np.split(value, gates, axis=1),
-        ):
-            np.testing.assert_allclose(a, np.abs(gate).mean(), rtol=1e-6)
-            np.testing.assert_array_equal(np.unique(np.abs(v)), [a])
-
-
-def test_one_alpha_per_channel_is_one_per_gate_and_unit():
-    layer = binary("LSTM", kernel_quantizer=LAB(scale="channel"))
-    layer.build((BATCH, TIME, FEATURES))
-    assert layer.cell.alpha.shape == (4, UNITS)
-    expected = np.abs(layer.cell.kernel).mean(axis=0).reshape(4, UNITS)
-    np.testing.assert_allclose(layer.cell.alpha, expected, rtol=1e-6)
+        alpha = np.reshape(alpha, expected.shape)
+        expected = alpha * oracle.sign(w)
+        np.testing.assert_array_equal(value.reshape(w.shape), expected)
 
 
 def test_outputs_are_those_of_a_numpy_lstm_with_binary_weights(rng):

@@ -75,16 +75,8 @@ def test_attention_is_trained_saved_and_frozen(case, tmp_path):
         np.testing.assert_array_equal(other(x), model(x))
     assert type(frozen.layers[1]) is type(plain)
     assert layer.get_config() == again.layers[1].get_config()
-    binary, _, arguments = ATTENTION[case]
-    signed = getattr(keras_lab, f"Binary{binary}")
-    signed = signed(*arguments, input_quantizer="sign")
-    signed = keras.Model(inputs, signed(inputs, inputs))
-    with pytest.raises(ValueError, match="no counterpart"):
-        keras_lab.freeze(signed)
     with pytest.raises(ValueError, match="cannot be quantized"):
         pair(case, "lab", dtype="float8_from_float32")
-    lenient = keras_lab.freeze(signed, strict=False)
-    np.testing.assert_array_equal(lenient(x), signed(x))
 
 
 @pytest.mark.parametrize(
