@@ -34,6 +34,13 @@ def pair(kind, quantizer, features=FEATURES, **options):
     return layer, plain
 
 
+def build_alike(layer, other, shape, other_shape=None):
+    """Builds two layers; the second one gets the weights of the first."""
+    layer.build(shape)
+    other.build(other_shape or shape)
+    other.set_weights(layer.get_weights())
+
+
 def copy_forward_weights(cell, plain):
     if cell.bias is not None:
         cell.bias.assign(random(*cell.bias.shape, seed=9))

@@ -16,6 +16,7 @@ from tests.keras_lab.layers.recurrent import (
     TIME,
     UNITS,
     binary,
+    build_alike,
     each_kind,
     random,
     trained,
@@ -71,22 +72,17 @@ def test_outputs_are_those_of_a_numpy_lstm_with_binary_weights(rng):
 def test_one_hot_inputs_by_index_are_the_dense_ones(kind, training, rng):
     layer = binary(kind, one_hot=FEATURES, return_sequences=True)
     dense = binary(kind, return_sequences=True)
-    layer.build((BATCH, TIME, 1))
-    dense.build((BATCH, TIME, FEATURES))
-    dense.set_weights(layer.get_weights())
+    build_alike(layer, dense, (BATCH, TIME, 1), (BATCH, TIME, FEATURES))
     index = rng.integers(0, FEATURES, (BATCH, TIME))
     one_hot = np.eye(FEATURES, dtype="float32")[index]
     results = []
     for model, x in ((layer, index[..., None]), (dense, one_hot)):
-        weights = trained(model.cell)
-        results.append(
-            gradients_of(
-                lambda: ops.sum(ops.sin(model(x, training=training))),
-                [],
-                weights,
-            )
+        gradients = gradients_of(
+            lambda: ops.sum(ops.sin(model(x, training=training))),
+            [],
+            trained(model.cell),
         )
-        results[-1].append(model(x, training=training))
+        results.append([*gradients, model(x, training=training)])
     for a, b in zip(*results):
         np.testing.assert_allclose(a, b, atol=2e-6)
 
@@ -107,9 +103,7 @@ def test_inputs_are_binarized_too_on_request():
     both = binary("GRU", input_quantizer="sign", binarize_inputs=True)
     state = binary("GRU", input_quantizer="sign")
     x = random(BATCH, TIME, FEATURES)
-    both.build(x.shape)
-    state.build(x.shape)
-    state.set_weights(both.get_weights())
+    build_alike(both, state, x.shape)
     np.testing.assert_array_equal(both(x), state(ops.sign(x)))
     assert not np.allclose(both(x), state(x))
 

@@ -15,6 +15,7 @@ from tests.keras_lab.layers.recurrent import (
     TIME,
     UNITS,
     binary,
+    build_alike,
     copy_forward_weights,
     each_kind,
     outputs_and_gradients,
@@ -116,9 +117,7 @@ def test_a_users_own_call_gets_the_inputs():
         keras_lab.BinarySimpleRNNCell(FEATURES), return_sequences=True
     )
     x = random(BATCH, TIME, FEATURES)
-    layer.build(x.shape)
-    plain.build(x.shape)
-    plain.set_weights(layer.get_weights())
+    build_alike(layer, plain, x.shape)
     np.testing.assert_allclose(layer(x), plain(x) + x, atol=1e-6)
 
 
@@ -167,9 +166,7 @@ def test_a_users_own_step_keeps_its_gradient():
     doubled = keras_lab.BinaryRNN(Doubled(UNITS))
     plain = keras_lab.BinaryRNN(keras_lab.BinaryLSTMCell(UNITS))
     x, gradients = random(BATCH, TIME, FEATURES), []
-    doubled.build(x.shape)
-    plain.build(x.shape)
-    plain.set_weights(doubled.get_weights())
+    build_alike(doubled, plain, x.shape)
     for layer, factor in ((doubled, 1), (plain, 2)):
         gradients += gradients_of(
             lambda: ops.sum(ops.cos(factor * layer(x, training=True))),
