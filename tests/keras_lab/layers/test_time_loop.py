@@ -106,19 +106,42 @@ def check_equals_keras(layer, plain, shape):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
-def test_a_users_own_call_gets_the_inputs():
-    class Residual(keras_lab.BinarySimpleRNNCell):
-        def call(self, inputs, states, training=False):
-            output, states = super().call(inputs, states, training)
-            return output + inputs, states
+class Residual(keras_lab.BinarySimpleRNNCell):
+    def call(self, inputs, states, training=False):
+        output, states = super().call(inputs, states, training)
+        return output + inputs, states
 
-    layer = keras_lab.BinaryRNN(Residual(FEATURES), return_sequences=True)
-    plain = keras_lab.BinaryRNN(
-        keras_lab.BinarySimpleRNNCell(FEATURES), return_sequences=True
-    )
-    x = random(BATCH, TIME, FEATURES)
-    build_alike(layer, plain, x.shape)
-    np.testing.assert_allclose(layer(x), plain(x) + x, atol=1e-6)
+
+class Doubled(keras_lab.BinaryLSTMCell):
+    def step(self, x, states, ahead, training):
+        output, states = super().step(x, states, ahead, training)
+        return 2 * output, states
+
+
+@pytest.mark.parametrize(
+    ("cell", "base", "expected"),
+    [
+        (Residual, keras_lab.BinarySimpleRNNCell, lambda y, x: y + x[:, -1]),
+        (Doubled, keras_lab.BinaryLSTMCell, lambda y, x: 2 * y),
+    ],
+)
+def test_a_users_own_call_gets_the_inputs_and_keeps_its_gradient(
+    cell, base, expected
+):
+    """And so does a step."""
+    own = keras_lab.BinaryRNN(cell(FEATURES))
+    plain = keras_lab.BinaryRNN(base(FEATURES))
+    x, results = random(BATCH, TIME, FEATURES), []
+    build_alike(own, plain, x.shape)
+    for layer, change in ((own, lambda y, x: y), (plain, expected)):
+        gradients = gradients_of(
+            lambda: ops.sum(ops.cos(change(layer(x, training=True), x))),
+            [],
+            trained(layer.cell),
+        )
+        results.append([change(layer(x), x), *gradients])
+    for a, b in zip(*results):
+        np.testing.assert_allclose(a, b, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "SimpleRNN"])
@@ -155,25 +178,6 @@ def test_a_second_derivative_in_training_is_an_error():
     )
     with pytest.raises(NotImplementedError, match="training=False"):
         second(layer, True)
-
-
-def test_a_users_own_step_keeps_its_gradient():
-    class Doubled(keras_lab.BinaryLSTMCell):
-        def step(self, x, states, ahead, training):
-            output, states = super().step(x, states, ahead, training)
-            return 2 * output, states
-
-    doubled = keras_lab.BinaryRNN(Doubled(UNITS))
-    plain = keras_lab.BinaryRNN(keras_lab.BinaryLSTMCell(UNITS))
-    x, gradients = random(BATCH, TIME, FEATURES), []
-    build_alike(doubled, plain, x.shape)
-    for layer, factor in ((doubled, 1), (plain, 2)):
-        gradients += gradients_of(
-            lambda: ops.sum(ops.cos(factor * layer(x, training=True))),
-            [],
-            [layer.cell.recurrent_kernel],
-        )
-    np.testing.assert_allclose(*gradients, atol=1e-6)
 
 
 @pytest.fixture
