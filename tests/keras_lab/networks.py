@@ -6,6 +6,7 @@ import numpy as np
 import keras_lab
 from keras_lab.binary_weight import weights_of
 from tests.keras_lab.engine import FEW_STEPS, MANY_STEPS
+from tests.keras_lab.support import sequential
 
 
 def data(samples=64):
@@ -17,17 +18,14 @@ def data(samples=64):
 
 def network(quantizer="lab", seed=1, **options):
     keras.utils.set_random_seed(seed)
-    return keras.Sequential(
-        [
-            keras.Input((12,)),
-            # No bias: batch norm would leave it a gradient of rounding errors.
-            keras_lab.BinaryDense(
-                16, use_bias=False, kernel_quantizer=quantizer, **options
-            ),
-            keras.layers.BatchNormalization(),
-            keras.layers.ReLU(),
-            keras_lab.BinaryDense(4, kernel_quantizer=quantizer, **options),
-        ]
+    options["kernel_quantizer"] = quantizer
+    return sequential(
+        (12,),
+        # No bias: batch norm would leave it a gradient of rounding errors.
+        keras_lab.BinaryDense(16, use_bias=False, **options),
+        keras.layers.BatchNormalization(),
+        keras.layers.ReLU(),
+        keras_lab.BinaryDense(4, **options),
     )
 
 

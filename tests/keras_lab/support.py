@@ -10,8 +10,14 @@ def random(shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
-def sequential(shape, *layers, **options):
-    return keras.Sequential([keras.Input(shape), *layers], **options)
+def sequential(shape, *layers, dtype=None, **options):
+    inputs = keras.Input(shape, dtype=dtype)
+    return keras.Sequential([inputs, *layers], **options)
+
+
+def saved_and_loaded(model, folder):
+    model.save(folder / "model.keras")
+    return keras.models.load_model(folder / "model.keras")
 
 
 class Holder(keras.layers.Layer):

@@ -11,6 +11,7 @@ import keras_lab
 from tests.keras_lab.engine import MANY_STEPS
 from tests.keras_lab.interpreter import run
 from tests.keras_lab.networks import check_alphas
+from tests.keras_lab.support import random, sequential
 
 OTHERS = [
     pytest.param(
@@ -23,20 +24,18 @@ OTHERS = [
     for name in ("tensorflow", "jax", "torch")
     if name != keras.config.backend()
 ]
-SAMPLES = np.random.default_rng(1).normal(size=(8, 6, 5, 2)).astype("float32")
+SAMPLES = random((8, 6, 5, 2))
 
 
 def trained():
     keras.utils.set_random_seed(1)
-    model = keras.Sequential(
-        [
-            keras.Input((6, 5, 2)),
-            keras_lab.BinaryConv2D(4, 3, kernel_quantizer="lab"),
-            keras.layers.BatchNormalization(),
-            keras.layers.Reshape((4, 12)),
-            keras_lab.BinaryLSTM(5),
-            keras_lab.BinaryDense(3, kernel_quantizer="bwn"),
-        ]
+    model = sequential(
+        (6, 5, 2),
+        keras_lab.BinaryConv2D(4, 3, kernel_quantizer="lab"),
+        keras.layers.BatchNormalization(),
+        keras.layers.Reshape((4, 12)),
+        keras_lab.BinaryLSTM(5),
+        keras_lab.BinaryDense(3, kernel_quantizer="bwn"),
     )
     model.compile(keras_lab.LABAdam(0.01), "mse", **MANY_STEPS)
     model.fit(SAMPLES, np.ones((8, 3)), epochs=3, verbose=0)

@@ -19,6 +19,7 @@ from tests.keras_lab.networks import (
     network,
     train,
 )
+from tests.keras_lab.support import sequential
 
 slow_param = functools.partial(pytest.param, marks=slow_on_tensorflow)
 
@@ -233,9 +234,7 @@ def test_a_wrong_argument_is_named_with_what_was_received(options, message):
 
 
 def test_float16_variables_are_refused_with_the_way_out():
-    model = keras.Sequential(
-        [keras.Input((4,)), keras_lab.BinaryDense(2, dtype="float16")]
-    )
+    model = sequential((4,), keras_lab.BinaryDense(2, dtype="float16"))
     with pytest.raises(ValueError, match="mixed_float16"):
         keras_lab.LABAdam().build(model.trainable_variables)
 

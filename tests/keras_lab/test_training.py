@@ -20,6 +20,7 @@ from tests.keras_lab.networks import (
     network,
     train,
 )
+from tests.keras_lab.support import assert_same, saved_and_loaded, sequential
 
 
 @pytest.mark.parametrize(
@@ -72,8 +73,7 @@ def test_a_step_skipped_by_loss_scaling_leaves_alpha():
     model.optimizer.apply(
         [ops.full(v.shape, np.inf) for v in variables], variables
     )
-    for old, new in zip(before, model.get_weights()):
-        np.testing.assert_array_equal(old, new)
+    assert_same(before, model.get_weights())
 
 
 def test_a_shared_layer_has_one_alpha():
@@ -173,25 +173,22 @@ def test_training_resumed_from_a_file_goes_on_as_if_never_stopped(
     )
     train(straight, keras_lab.LABAdam(0.01), epochs=4)
     train(stopped, keras_lab.LABAdam(0.01), epochs=2)
-    stopped.save(tmp_path / "model.keras")
-    resumed = keras.models.load_model(tmp_path / "model.keras")
+    resumed = saved_and_loaded(stopped, tmp_path)
     assert isinstance(resumed, model_class)
     assert isinstance(resumed.optimizer, keras_lab.LABAdam)
     check_same(resumed, stopped)
     train(resumed, epochs=2)
     check_same(resumed, straight)
-    for a, b in zip(resumed.optimizer.variables, straight.optimizer.variables):
-        np.testing.assert_array_equal(a, b)
+    assert_same(resumed.optimizer.variables, straight.optimizer.variables)
 
 
 def test_an_embedding_trains_beside_binary_layers():
-    model = keras.Sequential(
-        [
-            keras.Input((3,), dtype="int32"),
-            keras.layers.Embedding(10, 6),
-            keras.layers.Flatten(),
-            keras_lab.BinaryDense(4),
-        ]
+    model = sequential(
+        (3,),
+        keras.layers.Embedding(10, 6),
+        keras.layers.Flatten(),
+        keras_lab.BinaryDense(4),
+        dtype="int32",
     )
     optimizer = keras_lab.LABAdam(0.01)
     model.compile(optimizer, "mse")
@@ -228,7 +225,7 @@ def test_two_replicas_of_half_a_batch_give_the_alpha_of_the_whole(
     def make():
         keras.utils.set_random_seed(2)
         last = keras_lab.BinaryDense(4, dtype=policy)
-        return keras.Sequential([keras.Input((12,)), *hidden(policy), last])
+        return sequential((12,), *hidden(policy), last)
 
     single, single_optimizer = make(), keras_lab.LABAdam(0.01)
     train(single, single_optimizer, batch_size=32)

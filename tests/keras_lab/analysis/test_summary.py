@@ -19,13 +19,8 @@ def describe(model, exported=False):
 
 def character_lstm(units):
     """The paper's network for text: 87 characters, given by index."""
-    return keras.Sequential(
-        [
-            keras.Input((None, 1), dtype="int32"),
-            keras_lab.BinaryLSTM(units, one_hot=87, return_sequences=True),
-            layers.Dense(87),
-        ]
-    )
+    lstm = keras_lab.BinaryLSTM(units, one_hot=87, return_sequences=True)
+    return sequential((None, 1), lstm, layers.Dense(87), dtype="int32")
 
 
 def shared_and_nested():

@@ -10,6 +10,7 @@ from tests.keras_lab.support import (
     assert_equal_in_full_precision,
     assert_same,
     random,
+    saved_and_loaded,
     sequential,
 )
 
@@ -97,8 +98,7 @@ def test_the_layers_of_a_block_become_binary(make, path, tmp_path):
     assert isinstance(new.layers[1], make)
     new.compile(keras_lab.LABAdam(0.01), "mse", run_eagerly=True)
     new.fit(x, random((2, 4, 3)), verbose=0)
-    new.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
+    again = saved_and_loaded(new, tmp_path)
     assert_same(again.get_weights(), new.get_weights())
     for other in (again, keras_lab.freeze(new)):
         np.testing.assert_allclose(other(x), new(x), atol=1e-6)

@@ -6,7 +6,7 @@ import pytest
 from keras import layers
 
 import keras_lab
-from tests.keras_lab.support import assert_same, sequential
+from tests.keras_lab.support import assert_same, saved_and_loaded, sequential
 
 
 def network(activation="softmax", outputs=4):
@@ -102,8 +102,7 @@ def test_a_loaded_distiller_goes_on_with_a_teacher_and_not_without(
     model, _ = distiller(teacher, **options)
     x, y = data(rng)
     model.fit(x, y, shuffle=False, verbose=0)
-    model.save(tmp_path / "distiller.keras")
-    again = keras.models.load_model(tmp_path / "distiller.keras")
+    again = saved_and_loaded(model, tmp_path)
     assert again.teacher is None and again.log_alpha
     with pytest.raises(ValueError, match="no teacher"):
         again.fit(x, y, verbose=0)

@@ -16,6 +16,7 @@ from tests.keras_lab.support import (
     Holder,
     assert_same,
     random,
+    saved_and_loaded,
     sequential,
 )
 
@@ -83,8 +84,7 @@ def test_recurrent_layers_and_wrappers_are_frozen(case, rng):
     shape, dtype, inputs = (6, 4), "float32", random((3, 6, 4))
     if case == "one hot":
         shape, dtype, inputs = (6, 1), "int32", rng.integers(0, 7, (3, 6, 1))
-    model = keras.Sequential([keras.Input(shape, dtype=dtype)])
-    model.add(RECURRENT[case]())
+    model = sequential(shape, RECURRENT[case](), dtype=dtype)
     check_freeze(model, inputs, tolerance=1e-6)
 
 
@@ -138,8 +138,7 @@ def test_a_shared_layer_with_sign_inputs_takes_inputs_of_several_shapes(
     model = keras.Model(inputs, list(map(shared, inputs)))
     x = [random((2, *shape)) for shape in shapes]
     frozen = keras_lab.freeze(model)
-    frozen.save(tmp_path / "plain.keras")
-    again = keras.models.load_model(tmp_path / "plain.keras")
+    again = saved_and_loaded(frozen, tmp_path)
     for other in (frozen, again):
         assert_same(other(x), model(x))
 

@@ -8,7 +8,7 @@ from keras import layers
 import keras_lab
 from tests.keras_lab.engine import NAME, dtype_of
 from tests.keras_lab.layers.cases import CASES, OTHER_CASES, built, make
-from tests.keras_lab.support import random
+from tests.keras_lab.support import random, saved_and_loaded, sequential
 
 WORDS = np.array([[1, 2, 0], [3, 1, 1]], "int32")
 each = pytest.mark.parametrize("case", CASES | OTHER_CASES)
@@ -77,7 +77,7 @@ def test_in_full_precision_lora_and_quantization_are_those_of_keras(
 ):
     layer, shape = make(case, kernel_quantizer=None)
     x, outputs = inputs_of(case, shape), []
-    model = keras.Sequential([keras.Input(shape[1:]), layer])
+    model = sequential(shape[1:], layer)
     model(x)
     plain, _ = built(case, "")
     plain.set_weights(layer.get_weights())
@@ -94,8 +94,7 @@ def test_in_full_precision_lora_and_quantization_are_those_of_keras(
             each_layer.quantize(change)
         outputs.append(np.asarray(each_layer(x)))
     np.testing.assert_allclose(*outputs, rtol=1e-6)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
+    again = saved_and_loaded(model, tmp_path)
     np.testing.assert_allclose(again(x), outputs[0], rtol=1e-6, atol=1e-7)
     assert len(again.weights) == len(model.weights)
 

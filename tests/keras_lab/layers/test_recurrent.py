@@ -21,6 +21,7 @@ from tests.keras_lab.layers.recurrent import (
     random,
     trained,
 )
+from tests.keras_lab.support import assert_same, saved_and_loaded, sequential
 
 SEQUENCES = {"return_sequences": True}
 OPTIONS = [
@@ -55,7 +56,7 @@ OPTIONS_OF = {
 }
 
 
-def assert_same(layer, plain, x, tolerance=1e-6, **call):
+def check_equals_keras(layer, plain, x, tolerance=1e-6, **call):
     ours = outputs_and_gradients(layer, trained(layer.cell), x, **call)
     keras_ = outputs_and_gradients(plain, trained(plain.cell), x, **call)
     assert len(ours) == len(keras_)
@@ -82,7 +83,7 @@ def test_outputs_and_gradients_are_those_of_keras(
     mask = None
     if "zero_output_for_mask" in options:
         mask = np.tile(np.arange(TIME) % 3 != 1, (BATCH, 1))
-    assert_same(layer, plain, x, training=training, mask=mask)
+    check_equals_keras(layer, plain, x, training=training, mask=mask)
 
 
 @each_kind
@@ -107,7 +108,7 @@ def test_masks_and_initial_states_are_those_of_keras(
     states = [
         random(BATCH, UNITS, seed=s) for s in range(len(layer.state_size))
     ]
-    assert_same(
+    check_equals_keras(
         layer,
         plain,
         random(BATCH, TIME, FEATURES),
@@ -146,12 +147,10 @@ def test_mixed_precision_is_that_of_keras(kind, policy, tolerance):
 
 
 def character_model(kind, **options):
-    model = keras.Sequential(
-        [
-            keras.Input((TIME, FEATURES)),
-            binary(kind, return_sequences=True, **options),
-            keras.layers.Dense(3),
-        ]
+    model = sequential(
+        (TIME, FEATURES),
+        binary(kind, return_sequences=True, **options),
+        keras.layers.Dense(3),
     )
     model.compile(keras_lab.LABAdam(0.01, clipvalue=5.0), "mse", **MANY_STEPS)
     return model
@@ -173,13 +172,11 @@ def test_a_saved_model_goes_on_training_as_if_never_stopped(
     # Within a graph TensorFlow's threads may add in another order.
     model.run_eagerly = NAME == "tensorflow"
     model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
+    again = saved_and_loaded(model, tmp_path)
     again.run_eagerly = model.run_eagerly
     for trained_model in (model, again):
         trained_model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
-    for a, b in zip(model.variables, again.variables):
-        np.testing.assert_array_equal(a, b)
+    assert_same(model.variables, again.variables)
     np.testing.assert_array_equal(model(x), again(x))
     clone = keras.models.clone_model(model)
     clone.set_weights(model.get_weights())
@@ -264,13 +261,12 @@ def test_a_stack_in_a_binary_rnn_trains_and_is_saved_and_loaded(tmp_path):
     cells = keras.layers.StackedRNNCells(cells)
     layer = keras_lab.BinaryRNN(cells, True, unroll=True)
     assert layer.return_sequences and layer.unroll
-    model = keras.Sequential([keras.Input((TIME, FEATURES)), layer])
+    model = sequential((TIME, FEATURES), layer)
     model.compile(keras_lab.LABAdam(0.01), "mse", **MANY_STEPS)
     x, y = random(8, TIME, FEATURES), random(8, TIME, 3, seed=1)
     losses = model.fit(x, y, epochs=5, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
+    again = saved_and_loaded(model, tmp_path)
     assert type(again.layers[0]) is keras_lab.BinaryRNN
     assert again.layers[0].get_config() == layer.get_config()
     np.testing.assert_array_equal(model(x), again(x))

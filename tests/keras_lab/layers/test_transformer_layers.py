@@ -6,7 +6,7 @@ import pytest
 from keras import layers
 
 import keras_lab
-from tests.keras_lab.support import random
+from tests.keras_lab.support import random, saved_and_loaded, sequential
 
 CHANNEL = keras_lab.LAB(scale="channel")
 ATTENTION = {
@@ -68,8 +68,7 @@ def test_attention_is_trained_saved_and_frozen(case, tmp_path):
     model.compile(keras_lab.LABAdam(0.01), "mse", run_eagerly=True)
     x = random((4, 5, 8))
     model.fit(x, random((4, 5, 8), 1), verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
+    again = saved_and_loaded(model, tmp_path)
     frozen = keras_lab.freeze(model)
     for other in (again, frozen):
         np.testing.assert_array_equal(other(x), model(x))
@@ -85,9 +84,7 @@ def test_attention_is_trained_saved_and_frozen(case, tmp_path):
 )
 def test_an_embedding_has_one_bit_per_entry(quantizer, shape, tmp_path):
     layer = keras_lab.BinaryEmbedding(9, 4, kernel_quantizer=quantizer)
-    model = keras.Sequential(
-        [keras.Input((3,), dtype="int32"), layer, layers.Flatten()]
-    )
+    model = sequential((3,), layer, layers.Flatten(), dtype="int32")
     assert layer.alpha.shape == shape
     model.compile(keras_lab.LABAdam(0.01), "mse", run_eagerly=True)
     words = np.random.default_rng(0).integers(0, 9, (8, 3))
@@ -98,8 +95,7 @@ def test_an_embedding_has_one_bit_per_entry(quantizer, shape, tmp_path):
     assert np.unique(np.abs(table)).size <= max(1, *shape, 1)
     np.testing.assert_array_equal(table > 0, layer.embeddings.numpy() >= 0)
     np.testing.assert_array_equal(layer(words), table[words])
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
+    again = saved_and_loaded(model, tmp_path)
     frozen = keras_lab.freeze(model)
     for other in (again, frozen):
         np.testing.assert_array_equal(other(words), model(words))
