@@ -6,7 +6,7 @@ Keras' own paths are not unique: two models inside a model may each have a layer
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import keras
 
@@ -268,7 +268,9 @@ class Graph:
     outputs: list[keras.KerasTensor]
 
 
-def trace(model: keras.Model, inputs: list[keras.KerasTensor] = ()) -> Graph:
+def trace(
+    model: keras.Model, inputs: Sequence[keras.KerasTensor] = ()
+) -> Graph:
     """The calls of a Sequential or functional model; it is left unchanged.
 
     The inputs default to those of the model. Others may have other sizes.

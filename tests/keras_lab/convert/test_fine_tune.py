@@ -6,6 +6,7 @@ import pytest
 from keras import layers
 
 import keras_lab
+from keras_lab.convert.distillation import map_losses
 from keras_lab.convert.fine_tune import _soft_loss
 from tests.keras_lab.support import assert_same, random, sequential
 
@@ -82,7 +83,7 @@ def test_several_outputs_each_have_their_loss(rng):
     )
     assert set(model.output) == {"label", "value"}
     assert {"label_loss", "value_loss"} <= history.stages["float"].keys()
-    losses = _soft_loss(loss)
+    losses = map_losses(_soft_loss, loss)
     assert type(losses["label"]) is keras_lab.SoftTargets
     assert type(losses["value"]) is keras.losses.MeanSquaredError
     binary = _soft_loss(keras.losses.BinaryCrossentropy(from_logits=True))
