@@ -125,9 +125,7 @@ def trajectories(source, path=None):
 
     Args:
         source: A `keras_lab.callbacks.BinaryMonitor`, its `history` or its CSV
-            file; or the result of `fit`, its `history`, or a JSON file with it
-            under `history`. It then has lists under names such as
-            `dense_1/alpha`.
+            file.
         path: Where to write: `.png`, `.pdf` or `.svg`. Defaults to `None`.
 
     Returns:
@@ -136,11 +134,6 @@ def trajectories(source, path=None):
     path = _check_path(path)
     lines, positions = read_trajectories(source)
     shown = [q for q in PANELS if any(q == quantity for quantity, _ in lines)]
-    if not shown:
-        raise ValueError(
-            f"There is nothing to draw: none of {list(PANELS)} was measured. "
-            f"Received: {sorted({quantity for quantity, _ in lines})}"
-        )
     names = list(dict.fromkeys(name for _, name in lines))
     height = max(PANEL * len(shown) + 0.6, NAME * len(names) + 0.4)
     figure = _new_figure(9, height)
