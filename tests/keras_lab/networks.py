@@ -82,34 +82,3 @@ def check_alpha_is_mean(model, rtol=1e-6):
 def check_same(one, other, rtol=0.0, atol=0.0):
     for a, b in zip(one.get_weights(), other.get_weights(), strict=True):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
-
-
-def make_apply(optimizer, variables, compiled):
-    """The function gradients ↦ `optimizer.apply`, compiled or not."""
-    name = keras.config.backend()
-    if name == "tensorflow":
-        import tensorflow as tf
-
-        return tf.function(
-            lambda gradients: optimizer.apply(gradients, variables),
-            jit_compile=compiled,
-        )
-    if name == "torch":
-        return lambda gradients: optimizer.apply(gradients, variables)
-    import jax
-
-    optimizer.build(variables)
-    step = optimizer.stateless_apply
-    step = jax.jit(step) if compiled else step
-
-    def apply(gradients):
-        state = [
-            [v.value for v in vs] for vs in (optimizer.variables, variables)
-        ]
-        new, new_state = step(state[0], gradients, state[1])
-        for variable, value in zip(
-            [*variables, *optimizer.variables], [*new, *new_state]
-        ):
-            variable.assign(value)
-
-    return apply
