@@ -25,10 +25,9 @@ from keras_lab.convert.counterparts import convert_config, is_binary, use_class
 from keras_lab.convert.graph import is_keras_class, with_inner_layers
 from keras_lab.convert.rebuild import (
     Rebuilder,
-    assign,
+    assign_latents,
     known_arguments,
     unchanged_seeds,
-    without_alphas,
 )
 from keras_lab.convert.trial_calls import computes_the_same, outputs, same
 
@@ -196,15 +195,12 @@ def _try_block(plan, call):
         layer, lambda node: change_config(node, {"plan": plan})
     )
     block(*args, **kwargs)
-    values = [(weight.name, weight.numpy()) for weight in layer.weights]
-    assign(block, without_alphas(block.weights), values)
+    assign_latents(layer, block)
     parts = [x for x in with_inner_layers(block) if isinstance(x, BinaryBlock)]
     replaced = [new for part in parts for _, new in part._replacements.pairs]
     if sum(not isinstance(x, BinaryBlock) for x in replaced) != _count(plan):
         raise ValueError("it creates other layers")
     weights = weights_of(block.weights)
-    for weight in weights:
-        weight.refresh()
     with full_precision(weights):
         if not computes_the_same(layer, block, call):
             raise ValueError(

@@ -31,6 +31,7 @@ from keras_lab.convert.trial_calls import computes_the_same
 __all__ = [
     "Rebuilder",
     "assign",
+    "assign_latents",
     "check_can_rebuild",
     "known_arguments",
     "unchanged_seeds",
@@ -308,6 +309,14 @@ def _copy_state(layer, new):
             with tempfile.TemporaryDirectory() as folder:
                 old_part.save_assets(folder)
                 new_part.load_assets(folder)
+
+
+def assign_latents(layer, new) -> None:
+    """Gives a rebuilt layer with binary weights the weights of a layer."""
+    values = [(weight.name, weight.numpy()) for weight in layer.weights]
+    assign(new, without_alphas(new.weights), values)
+    for weight in weights_of(new.weights):
+        weight.refresh()
 
 
 def without_alphas(weights):
