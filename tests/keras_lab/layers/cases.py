@@ -51,3 +51,13 @@ def built(case, prefix="Binary", **options):
     layer, shape = make(case, prefix, **options)
     layer.build(shape)
     return layer, shape
+
+
+def copy_forward_weights(layer, plain):
+    """Gives a layer of Keras the weights that a binary one computes with."""
+    binary = keras_lab.binary_weights(layer).values()
+    values = {id(weight.latent): weight.value() for weight in binary}
+    alphas = {id(weight.alpha) for weight in binary}
+    weights = [weight for weight in layer.weights if id(weight) not in alphas]
+    for target, weight in zip(plain.weights, weights, strict=True):
+        target.assign(values.get(id(weight), weight))

@@ -7,6 +7,7 @@ from keras import ops
 
 import keras_lab
 from tests.keras_lab.engine import compiled, gradients_of
+from tests.keras_lab.layers.cases import copy_forward_weights
 
 KINDS = ["LSTM", "GRU", "SimpleRNN"]
 GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
@@ -30,7 +31,7 @@ def pair(kind, quantizer, features=FEATURES, **options):
     shape = (BATCH, TIME, features)
     layer.build(shape)
     plain.build(shape)
-    copy_forward_weights(layer.cell, plain.cell)
+    copy_with_bias(layer.cell, plain.cell)
     return layer, plain
 
 
@@ -41,12 +42,11 @@ def build_alike(layer, other, shape, other_shape=None):
     other.set_weights(layer.get_weights())
 
 
-def copy_forward_weights(cell, plain):
+def copy_with_bias(cell, plain):
+    """Also gives both of them a bias that is not zero."""
     if cell.bias is not None:
         cell.bias.assign(random(*cell.bias.shape, seed=9))
-        plain.bias.assign(cell.bias)
-    plain.kernel.assign(cell.binary_kernel)
-    plain.recurrent_kernel.assign(cell.binary_recurrent_kernel)
+    copy_forward_weights(cell, plain)
 
 
 def outputs_and_gradients(layer, weights, x, jit_compile=None, **call):

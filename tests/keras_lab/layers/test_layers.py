@@ -15,7 +15,13 @@ from tests.keras_lab.engine import (
     dtype_of,
     gradients_of,
 )
-from tests.keras_lab.layers.cases import CASES, OPTIONS, built, make
+from tests.keras_lab.layers.cases import (
+    CASES,
+    OPTIONS,
+    built,
+    copy_forward_weights,
+    make,
+)
 from tests.keras_lab.networks import alpha_of
 from tests.keras_lab.support import (
     assert_same,
@@ -58,9 +64,7 @@ def model_of(case, **options):
 def plain_twin(case, layer, **options):
     """The layer of Keras with the weights of our forward pass."""
     plain, _ = built(case, "", **options)
-    for weight in plain.weights:
-        binary = layer.binary_weights.get(weight.name)
-        weight.assign(binary.value() if binary else getattr(layer, weight.name))
+    copy_forward_weights(layer, plain)
     return plain
 
 

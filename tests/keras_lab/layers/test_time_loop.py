@@ -16,7 +16,7 @@ from tests.keras_lab.layers.recurrent import (
     UNITS,
     binary,
     build_alike,
-    copy_forward_weights,
+    copy_with_bias,
     each_kind,
     outputs_and_gradients,
     pair,
@@ -93,7 +93,7 @@ def check_equals_keras(layer, plain, shape):
     assert len(cells) == len(plain_cells) > 0
     for cell, plain_cell in zip(cells, plain_cells):
         if hasattr(cell, "binary_kernel"):
-            copy_forward_weights(cell, plain_cell)
+            copy_with_bias(cell, plain_cell)
         else:
             cell.set_weights(plain_cell.get_weights())
     results = []
@@ -153,7 +153,7 @@ def test_the_same_cell_twice_in_a_stack_is_used_twice(kind):
     x = random(BATCH, TIME, FEATURES)
     for layer in layers:
         layer.build(x.shape)
-    copy_forward_weights(cell, plain)
+    copy_with_bias(cell, plain)
     a, b = (layer(x, training=True) for layer in layers)
     np.testing.assert_allclose(a, b, atol=1e-6)
 

@@ -6,6 +6,7 @@ import pytest
 from keras import layers
 
 import keras_lab
+from tests.keras_lab.layers.cases import copy_forward_weights
 from tests.keras_lab.support import random, saved_and_loaded, sequential
 
 CHANNEL = keras_lab.LAB(scale="channel")
@@ -39,25 +40,16 @@ def test_attention_is_that_of_keras_with_binary_projections(
     query, value = random((2, 5, 8)), random((2, 6, 8), 1)
     layer.build(query.shape, value.shape)
     plain.build(query.shape, value.shape)
-    weights = {
-        id(w.latent): w for w in keras_lab.binary_weights(layer).values()
-    }
-    alphas = {id(w.alpha) for w in weights.values()}
     count = 5 if options.get("use_gate") else 4
+    weights = keras_lab.binary_weights(layer)
     assert len(weights) == (0 if quantizer is None else count)
-    own = [w for w in layer.weights if id(w) not in alphas]
-    for target, weight in zip(plain.weights, own, strict=True):
-        binary = weights.get(id(weight))
-        target.assign(weight if binary is None else binary.value())
+    copy_forward_weights(layer, plain)
     for call in ({}, {"use_causal_mask": True}):
         output = layer(query, value, **call)
         np.testing.assert_array_equal(output, plain(query, value, **call))
     assert len(layer.losses) == len(plain.losses)
-    assert tuple(layer.compute_output_shape(query.shape, value.shape)) == (
-        2,
-        5,
-        8,
-    )
+    shape = layer.compute_output_shape(query.shape, value.shape)
+    assert tuple(shape) == (2, 5, 8)
 
 
 @pytest.mark.parametrize("case", ATTENTION)
