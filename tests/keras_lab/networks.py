@@ -9,10 +9,10 @@ from tests.keras_lab.engine import FEW_STEPS, MANY_STEPS
 from tests.keras_lab.support import sequential
 
 
-def data(samples=64):
+def data():
     rng = np.random.default_rng(5)
-    x = rng.normal(size=(samples, 12)).astype("float32")
-    y = np.where(rng.integers(0, 4, (samples, 1)) == np.arange(4), 1.0, -1.0)
+    x = rng.normal(size=(64, 12)).astype("float32")
+    y = np.where(rng.integers(0, 4, (64, 1)) == np.arange(4), 1.0, -1.0)
     return x, y.astype("float32")
 
 

@@ -24,13 +24,12 @@ def binary(kind, **options):
     return getattr(keras_lab, f"Binary{kind}")(UNITS, **options)
 
 
-def pair(kind, quantizer, features=FEATURES, **options):
+def pair(kind, quantizer, **options):
     """A binary layer, and Keras' with the weights of its forward pass."""
     layer = binary(kind, kernel_quantizer=quantizer, **options)
     plain = getattr(keras.layers, kind)(UNITS, **options)
-    shape = (BATCH, TIME, features)
-    layer.build(shape)
-    plain.build(shape)
+    for each in (layer, plain):
+        each.build((BATCH, TIME, FEATURES))
     copy_with_bias(layer.cell, plain.cell)
     return layer, plain
 

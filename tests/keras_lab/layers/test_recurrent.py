@@ -56,13 +56,13 @@ OPTIONS_OF = {
 }
 
 
-def check_equals_keras(layer, plain, x, tolerance=1e-6, **call):
+def check_equals_keras(layer, plain, x, **call):
     ours = outputs_and_gradients(layer, trained(layer.cell), x, **call)
     keras_ = outputs_and_gradients(plain, trained(plain.cell), x, **call)
     assert len(ours) == len(keras_)
     for a, b in zip(ours, keras_):
         scale = max(1.0, np.abs(b).max())
-        np.testing.assert_allclose(a / scale, b / scale, atol=tolerance)
+        np.testing.assert_allclose(a / scale, b / scale, atol=1e-6)
 
 
 @pytest.mark.parametrize(
