@@ -1,8 +1,5 @@
 """`freeze`: the same network in plain Keras layers."""
 
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -11,6 +8,7 @@ from keras import layers
 import keras_lab
 from keras_lab.quantizers import SignActivation
 from tests.keras_lab.convert import test_blocks
+from tests.keras_lab.interpreter import run
 from tests.keras_lab.layers.cases import OPTIONS, make
 from tests.keras_lab.support import (
     Holder,
@@ -189,14 +187,16 @@ def test_a_trained_model_loads_where_keras_lab_cannot_be_imported(tmp_path):
     assert not isinstance(frozen, keras_lab.LABModel)
     frozen.save(tmp_path / "plain.keras")
     np.save(tmp_path / "inputs.npy", inputs)
-    program = """
-import sys
-sys.modules["keras_lab"] = None
-import keras, numpy
-model = keras.models.load_model("plain.keras")
-numpy.save("outputs.npy", model(numpy.load("inputs.npy")))
-"""
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    run(
+        f"""
+        import os, sys
+        sys.modules["keras_lab"] = None
+        import keras, numpy
+        os.chdir({str(tmp_path)!r})
+        model = keras.models.load_model("plain.keras")
+        numpy.save("outputs.npy", model(numpy.load("inputs.npy")))
+        """
+    )
     assert_same(np.load(tmp_path / "outputs.npy"), model(inputs))
 
 
