@@ -20,6 +20,19 @@ def saved_and_loaded(model, folder):
     return keras.models.load_model(folder / "model.keras")
 
 
+class Subclassed(keras.Model):
+    """A model with its own `call`, not built before it is called."""
+
+    def __init__(self, *parts, **kwargs):
+        super().__init__(**kwargs)
+        self.parts = list(parts)
+
+    def call(self, x):
+        for layer in self.parts:
+            x = layer(x)
+        return x
+
+
 class Holder(keras.layers.Layer):
     """A custom layer that creates another, which its config does not name."""
 

@@ -20,7 +20,12 @@ from tests.keras_lab.networks import (
     network,
     train,
 )
-from tests.keras_lab.support import assert_same, saved_and_loaded, sequential
+from tests.keras_lab.support import (
+    Subclassed,
+    assert_same,
+    saved_and_loaded,
+    sequential,
+)
 
 
 @pytest.mark.parametrize(
@@ -76,20 +81,12 @@ def test_a_step_skipped_by_loss_scaling_leaves_alpha():
     assert_same(before, model.get_weights())
 
 
-class Subclassed(keras.Model):
-    """Keras builds its last layer before it creates any variables."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = network()
-        self.outer = keras_lab.BinaryDense(4)
-
-    def call(self, inputs):
-        return self.outer(self.inner(inputs))
+def subclassed():
+    return Subclassed(network(), keras_lab.BinaryDense(4))
 
 
 def test_layers_of_nested_and_subclassed_models_are_found():
-    model, optimizer = Subclassed(), keras_lab.LABAdam(0.01)
+    model, optimizer = subclassed(), keras_lab.LABAdam(0.01)
     train(model, optimizer)
     assert len(weights_of(model.variables)) == 3
     check_alpha_is_true(model, optimizer)
@@ -121,7 +118,7 @@ def test_a_traced_loop_trains():
 def test_a_loop_over_bare_tensorflow_variables_keeps_alpha_true(optimizer):
     import tensorflow as tf
 
-    model, optimizer = Subclassed(), optimizer(0.5)
+    model, optimizer = subclassed(), optimizer(0.5)
     x, y = data()
     for _ in range(5):
         with tf.GradientTape() as tape:
