@@ -51,12 +51,16 @@ def _table(rows, totals):
         lines.append(("scales, biases, graph", *[""] * 5, f"{rest:,}", "", ""))
     lines.append(("total", "", *_cells(totals)))
     table = Table()
-    for number, header in enumerate(HEADER):
+    for number, column in enumerate(zip(HEADER, *lines)):
         # Names and shapes may wrap, numbers may not.
-        if number < TEXT_COLUMNS:
-            table.add_column(header, min_width=NARROW, overflow="fold")
-        else:
-            table.add_column(header, justify="right", no_wrap=True)
+        is_text = number < TEXT_COLUMNS
+        width = max(len(x) for cell in column for x in cell.split("\n"))
+        table.add_column(
+            column[0],
+            min_width=min(width, NARROW) if is_text else width,
+            justify="left" if is_text else "right",
+            overflow="fold",
+        )
     for line in lines[:-1]:
         table.add_row(*map(Text, line))
     table.add_section()

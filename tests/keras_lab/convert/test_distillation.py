@@ -8,13 +8,13 @@ from keras import layers
 import keras_lab
 from tests.keras_lab.support import (
     assert_same,
-    random,
     saved_and_loaded,
     sequential,
 )
 
-X = random((64, 6))
-Y = np.random.default_rng(0).integers(0, 4, 64)
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(64, 6)).astype("float32")
+Y = RNG.integers(0, 4, 64)
 
 
 def network(activation="softmax", outputs=4):
