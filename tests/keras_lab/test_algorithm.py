@@ -83,7 +83,7 @@ def train_with_fit(model, x, y, after_step):
     )
     # Of arrays, Keras would make float32.
     batches = (pair for pair in zip(x, y))
-    model.fit(batches, callbacks=[callback], shuffle=False, verbose=0)
+    model.fit(batches, steps_per_epoch=STEPS, callbacks=[callback], verbose=0)
 
 
 def run(network, dtype, learning_rate, model, train, rng):

@@ -25,9 +25,7 @@ from tests.keras_lab.support import random, sequential
 QUANTIZERS = ("lab", "bwn", "binary_connect")
 
 
-@pytest.mark.parametrize(
-    "optimizer", [keras.optimizers.Adam, keras.optimizers.SGD]
-)
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_a_foreign_optimizer_makes_lab_bwn_and_says_so_once(optimizer):
     networks = network("lab"), network("bwn")
     for model, expected in zip(networks, (1, 0)):
@@ -155,7 +153,7 @@ def trained(make, quantizer):
     "how", ["load_weights", "layer.set_weights", "set_weights"]
 )
 @pytest.mark.parametrize(
-    ("source", "target"), itertools.permutations(QUANTIZERS, 2)
+    ("source", "target"), [*itertools.permutations(QUANTIZERS, 2)]
 )
 @pytest.mark.filterwarnings("ignore:The scale that was loaded")
 def test_values_of_another_quantizer_give_a_true_alpha(

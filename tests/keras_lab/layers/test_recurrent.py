@@ -253,9 +253,9 @@ def test_a_stack_in_a_binary_rnn_trains_and_is_saved_and_loaded(tmp_path):
     cells = [keras_lab.BinaryLSTMCell(UNITS), keras_lab.BinaryGRUCell(3)]
     cells = keras.layers.StackedRNNCells(cells)
     layer = keras_lab.BinaryRNN(cells, True, unroll=True)
-    config = layer.get_config()
-    assert config["return_sequences"] and config["unroll"]
-    assert keras_lab.BinaryRNN.from_config(config).get_config() == config
+    assert layer.return_sequences and layer.unroll
+    again = keras_lab.BinaryRNN.from_config(layer.get_config())
+    assert again.get_config() == layer.get_config()
     model = sequential((TIME, FEATURES), layer)
     model.compile(keras_lab.LABAdam(0.01), "mse", **MANY_STEPS)
     x, y = random(8, TIME, FEATURES), random(8, TIME, 3, seed=1)
