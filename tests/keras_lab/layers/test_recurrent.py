@@ -210,10 +210,8 @@ def test_config_brings_back_the_same_layer_and_cell(kind):
     ("arguments", "message"),
     [
         ({"units": 0}, "units=0"),
-        ({"units": 2.5}, "units=2.5"),
         ({"units": True}, "units=True"),
         ({"units": 4, "kernel_quantizer": "lap"}, "kernel_quantizer='lap'"),
-        ({"units": 4, "input_quantizer": "tanh"}, "input_quantizer='tanh'"),
         ({"units": 4, "binarize_inputs": True}, "binarize_inputs=True"),
         ({"units": 4, "one_hot": 0}, "one_hot=0"),
         ({"units": 4, "one_hot": 9, "dropout": 0.5}, "dropout=0.5"),

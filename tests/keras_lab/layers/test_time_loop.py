@@ -52,35 +52,27 @@ def cells_in(layer):
 
 
 @each_kind
-@pytest.mark.parametrize(
-    "quantizer", [pytest.param(None, marks=pytest.mark.slow), "lab"]
-)
 @pytest.mark.parametrize("rnn", [keras_lab.BinaryRNN, keras.layers.RNN])
 @pytest.mark.parametrize("around", AROUND_CELLS)
-def test_cells_work_in_a_binary_rnn_and_in_that_of_keras(
-    kind, quantizer, rnn, around
-):
+def test_cells_work_in_a_binary_rnn_and_in_that_of_keras(kind, rnn, around):
     make = getattr(keras_lab, f"Binary{kind}Cell")
     make_plain = getattr(keras.layers, f"{kind}Cell")
     wrap = AROUND_CELLS[around]
     check_equals_keras(
-        wrap(lambda: make(UNITS, kernel_quantizer=quantizer), rnn),
+        wrap(lambda: make(UNITS), rnn),
         wrap(lambda: make_plain(UNITS), keras.layers.RNN),
         (BATCH, TIME, FEATURES),
     )
 
 
 @each_kind
-@pytest.mark.parametrize(
-    "quantizer", [pytest.param(None, marks=pytest.mark.slow), "lab"]
-)
 @pytest.mark.parametrize("around", AROUND_LAYERS)
-def test_layers_work_in_what_keras_wraps_around_them(kind, quantizer, around):
+def test_layers_work_in_what_keras_wraps_around_them(kind, around):
     make_plain = getattr(keras.layers, kind)
     wrap = AROUND_LAYERS[around]
     steps = (2, TIME) if around == "TimeDistributed" else (TIME,)
     check_equals_keras(
-        wrap(lambda **k: binary(kind, kernel_quantizer=quantizer, **k)),
+        wrap(lambda **k: binary(kind, **k)),
         wrap(lambda **k: make_plain(UNITS, **k)),
         (BATCH, *steps, FEATURES),
     )
