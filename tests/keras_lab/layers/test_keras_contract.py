@@ -22,18 +22,8 @@ def inputs_of(case, shape):
 
 
 @each
-@pytest.mark.parametrize(
-    "policy",
-    [
-        "float64",
-        "mixed_bfloat16",
-        pytest.param("float16", marks=pytest.mark.slow),
-        pytest.param("bfloat16", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("policy", ["float64", "mixed_bfloat16"])
 def test_every_dtype_policy_gives_the_dtypes_of_keras(case, policy):
-    if policy == "bfloat16" and case in ("lstm", "gru", "simple_rnn"):
-        pytest.skip("TensorFlow has no orthogonal matrices of bfloat16.")
     if (case, policy, NAME) == ("simple_rnn", "float64", "jax"):
         pytest.skip("Keras' own SimpleRNN of float64 fails on JAX")
     (layer, shape), (plain, _) = (

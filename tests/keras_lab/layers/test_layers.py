@@ -43,19 +43,6 @@ each_quantizer = pytest.mark.parametrize(
 )
 
 
-def pair(case, name):
-    """Of the slow tests, each layer and each quantizer runs by default."""
-    fast = case == "dense" or name == "lab_channel"
-    marks = () if fast else pytest.mark.slow
-    return pytest.param(case, QUANTIZERS[name], marks=marks)
-
-
-each_pair = pytest.mark.parametrize(
-    ("case", "quantizer"),
-    [pair(case, name) for case in CASES for name in QUANTIZERS],
-)
-
-
 def model_of(case, **options):
     layer, shape = make(case, **options)
     return sequential(shape[1:], layer, keras.layers.Flatten())
@@ -186,7 +173,13 @@ def test_the_gradient_at_the_latent_weight_is_that_at_the_binary_weight(
         assert alpha.trainable is backend.SCALE_IS_TRAINABLE
 
 
-@each_pair
+@pytest.mark.parametrize(
+    ("case", "quantizer"),
+    [
+        *(("dense", quantizer) for quantizer in QUANTIZERS.values()),
+        *((case, QUANTIZERS["lab_channel"]) for case in CASES),
+    ],
+)
 def test_a_training_step_moves_the_weights_and_keeps_alpha_true(
     case, quantizer, tmp_path
 ):

@@ -186,16 +186,7 @@ def count_of_binarizations(monkeypatch):
 
 
 @each_kind
-@pytest.mark.parametrize(
-    "how",
-    [
-        "eager",
-        "unroll",
-        "graph",
-        "cell",
-        pytest.param("jit", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("how", ["eager", "unroll", "graph", "cell"])
 def test_the_binary_weight_is_formed_once_per_forward_pass(
     kind, how, count_of_binarizations
 ):
@@ -206,7 +197,7 @@ def test_the_binary_weight_is_formed_once_per_forward_pass(
     else:
         layer = binary(kind, unroll=how == "unroll")
     layer.build((BATCH, steps, FEATURES))
-    run = layer if how == "eager" else compiled(layer, how == "jit")
+    run = layer if how == "eager" else compiled(layer, False)
     run(random(BATCH, steps, FEATURES))
     assert sorted(count_of_binarizations) == ["kernel", "recurrent_kernel"]
 
