@@ -33,64 +33,60 @@ RECURRENT_CELLS = (layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell)
 class Product:
     """A kernel, and the sizes of the axes along which its products repeat.
 
-    A size is `None` if it is open, and `axes` is `None` if it is not known.
+    A size is `None` if it is open.
     """
 
     kernel: keras.Variable
-    axes: tuple | None
+    axes: tuple
     sign_inputs: bool = False
 
     @property
-    def macs(self) -> int | None:
+    def macs(self) -> int:
         """Their number, for one position on each axis of open size."""
-        if self.axes is None:
-            return None
         known = [size for size in self.axes if size is not None]
         return math.prod(known) * math.prod(self.kernel.shape)
-
-    @property
-    def is_open(self) -> bool:
-        return self.axes is not None and None in self.axes
 
 
 def products(layer: keras.Layer, shape) -> list[Product] | None:
     """The products of one call of a layer on inputs of a shape.
 
-    `None` if they are not known: the layer is not built, or it is of another
-    kind and has a matrix among its weights.
+    `None` if they are not known: the layer is not built, or it has a matrix
+    among its weights and is of another kind or its inputs are not known.
     """
     if not layer.built:
         return None
+    has_matrix = any(len(weight.shape) > 1 for weight in layer.weights)
+    if isinstance(layer, layers.Embedding) or not has_matrix:
+        return []
+    if shape is None:
+        return None
     if isinstance(layer, keras.Model):
-        inside = layer_calls(layer, shape and [shape])
-        return _joined([products(x.layer, x.input_shape) for x in inside])
+        inside = layer_calls(layer, [keras.KerasTensor(shape)])
+        return _joined(products(x.layer, x.input_shape) for x in inside)
     signs = getattr(layer, "input_quantizer", None) is not None
     if isinstance(layer, layers.Dense):
-        return [Product(layer.kernel, shape and shape[1:-1], signs)]
-    if isinstance(layer, CONVOLUTIONS + SEPARABLE):
+        return [Product(layer.kernel, shape[1:-1], signs)]
+    if isinstance(layer, CONVOLUTIONS):
+        return [Product(layer.kernel, _positions(layer, shape), signs)]
+    if isinstance(layer, SEPARABLE):
         axes = _positions(layer, shape)
-        if isinstance(layer, CONVOLUTIONS):
-            return [Product(layer.kernel, axes, signs)]
         return [
             Product(layer.depthwise_kernel, axes, signs),
             Product(layer.pointwise_kernel, axes),
         ]
-    if isinstance(layer, layers.Embedding):
-        return []
     if isinstance(layer, layers.RNN):
-        return _repeated(products(layer.cell, None), shape)
+        return _repeated(products(layer.cell, ()), shape[1])
     if isinstance(layer, layers.StackedRNNCells):
-        return _joined([products(cell, None) for cell in layer.cells])
+        return _joined(products(cell, ()) for cell in layer.cells)
     if isinstance(layer, RECURRENT_CELLS):
         return _cell_products(layer, signs)
     if isinstance(layer, layers.Bidirectional):
         directions = (layer.forward_layer, layer.backward_layer)
-        return _joined([products(part, shape) for part in directions])
+        return _joined(products(part, shape) for part in directions)
     if isinstance(layer, layers.TimeDistributed):
-        inner = shape and (shape[0], *shape[2:])
-        return _repeated(products(layer.layer, inner), shape)
-    has_matrix = any(len(weight.shape) > 1 for weight in layer.weights)
-    return None if has_matrix else []
+        inner = products(layer.layer, (shape[0], *shape[2:]))
+        return _repeated(inner, shape[1])
+    return None
 
 
 def _cell_products(cell, signs):
@@ -101,51 +97,41 @@ def _cell_products(cell, signs):
     return [Product(cell.kernel, (), inputs_are_signs), recurrent]
 
 
-def _repeated(parts, shape):
-    """The products at all time steps; time is the second axis of `shape`."""
-    if parts is None:
-        return None
-    return [
-        dataclasses.replace(
-            part,
-            axes=None
-            if shape is None or part.axes is None
-            else (shape[1], *part.axes),
-        )
-        for part in parts
+def _repeated(parts, steps):
+    return parts and [
+        dataclasses.replace(part, axes=(steps, *part.axes)) for part in parts
     ]
 
 
 def _joined(lists):
-    if any(parts is None for parts in lists):
+    lists = list(lists)
+    if None in lists:
         return None
     return [part for parts in lists for part in parts]
 
 
 def _positions(layer, shape):
     """The axes along which a convolution multiplies its kernel."""
-    if shape is None:
-        return None
     if not isinstance(layer, TRANSPOSED):
         shape = layer.compute_output_shape(tuple(shape))
     first = layer.data_format == "channels_first"
     return shape[2:] if first else shape[1:-1]
 
 
-def layer_calls(model: keras.Model, shapes=None) -> Iterator[Call]:
+def layer_calls(model: keras.Model, inputs=()) -> Iterator[Call]:
     """Each call of a layer in a model; an inner model gives its calls instead.
 
     In a model that is neither Sequential nor functional, each layer counts as
-    called once, with the shape that it was built for. An inner model may leave
-    axes open that have a size in the model around it, hence the shapes.
+    called once, with the shape that it was built for.
     """
     if getattr(model, "inputs", None):
-        calls = trace(model, shapes).calls
+        calls = trace(model, inputs).calls
     else:
         calls = [Call(x, (_built_for(x), {}), None) for x in model.layers]
     for call in calls:
         if isinstance(call.layer, keras.Model):
-            yield from layer_calls(call.layer, [x.shape for x in call.inputs])
+            # It has its own `call`.
+            yield from layer_calls(call.layer, call.inputs)
         elif isinstance(call.layer, keras.Layer):
             yield call
 

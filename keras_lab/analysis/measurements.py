@@ -5,7 +5,6 @@ an array shares the memory of the variable.
 """
 
 import dataclasses
-import re
 
 import keras
 import numpy as np
@@ -19,7 +18,6 @@ __all__ = [
     "Part",
     "flipped_share",
     "measure",
-    "parse_quantity",
     "parts_of",
     "sign_bits",
 ]
@@ -92,19 +90,6 @@ def parts_of(model: keras.Layer) -> list[Part]:
 def _gates(weight):
     stacked = len(weight.shape) > len(weight.latent.shape)
     return range(weight.shape[1]) if stacked else [None]
-
-
-def parse_quantity(entry: str) -> tuple[str, str] | None:
-    """The inverse of `Part.quantity`: the quantity, and `Part.name`.
-
-    Returns `None` for any other entry of the logs.
-    """
-    quantities = "|".join(QUANTITIES)
-    match = re.fullmatch(rf"(.+)/(\w+_)?({quantities})(_[a-z0-9]+)?", entry)
-    if match is None:
-        return None
-    layer, before, quantity, gate = match.groups("")
-    return quantity, f"{layer}/{before}kernel{gate}"
 
 
 def measure(parts, near_zero: float):

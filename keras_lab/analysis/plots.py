@@ -125,9 +125,7 @@ def trajectories(source, path=None):
 
     Args:
         source: A `keras_lab.callbacks.BinaryMonitor`, its `history` or its CSV
-            file; or the result of `fit`, its `history`, or a JSON file with it
-            under `history`. It then has lists under names such as
-            `dense_1/alpha`.
+            file.
         path: Where to write: `.png`, `.pdf` or `.svg`. Defaults to `None`.
 
     Returns:
@@ -136,11 +134,6 @@ def trajectories(source, path=None):
     path = _check_path(path)
     lines, positions = read_trajectories(source)
     shown = [q for q in PANELS if any(q == quantity for quantity, _ in lines)]
-    if not shown:
-        raise ValueError(
-            f"There is nothing to draw: none of {list(PANELS)} was measured. "
-            f"Received: {sorted({quantity for quantity, _ in lines})}"
-        )
     names = list(dict.fromkeys(name for _, name in lines))
     height = max(PANEL * len(shown) + 0.6, NAME * len(names) + 0.4)
     figure = _new_figure(9, height)
@@ -160,12 +153,27 @@ def trajectories(source, path=None):
 
 
 def _draw_lines(axes, lines, quantity, names):
+    """Draws lines that differ in dashes, marker and shade."""
+    from matplotlib import colormaps
+
     is_share = "%" in PANELS[quantity]
-    for number, label in enumerate(_short_names(names)):
-        xs, ys = lines.get((quantity, names[number]), ([], []))
-        if is_share:
-            ys = [100 * y for y in ys]
-        _line(axes, xs, ys, number, len(names), label=label)
+    # From dark to light, but never as light as the paper.
+    colors = colormaps["viridis"](np.linspace(0, 0.75, len(names)))
+    for number, (name, label) in enumerate(zip(names, _short_names(names))):
+        xs, ys = lines.get((quantity, name), ([], []))
+        every = max(1, len(xs) // MARKERS_PER_LINE)
+        axes.plot(
+            xs,
+            [100 * y for y in ys] if is_share else ys,
+            color=colors[number],
+            linestyle=DASHES[number % len(DASHES)],
+            marker=MARKERS[number % len(MARKERS)],
+            # At different places for each line, because lines may coincide.
+            markevery=(number % every, every),
+            markersize=4,
+            linewidth=1.2,
+            label=label,
+        )
     _set_scale(axes, from_zero=is_share)
     axes.set_ylabel(PANELS[quantity], fontsize=9)
 
@@ -293,27 +301,6 @@ def _plus_minus(axes, alpha):
         axes.axvline(sign * mean, color="black", linestyle="--", linewidth=1)
         if low < high:
             axes.axvspan(sign * low, sign * high, color="0.4", alpha=0.3)
-
-
-def _line(axes, xs, ys, number, count, label):
-    """Draws a line that differs from the others in dashes, marker and shade."""
-    from matplotlib import colormaps
-
-    # From dark to light, but never as light as the paper.
-    color = colormaps["viridis"](0.75 * number / max(count - 1, 1))
-    every = max(1, len(xs) // MARKERS_PER_LINE)
-    axes.plot(
-        xs,
-        ys,
-        color=color,
-        linestyle=DASHES[number % len(DASHES)],
-        marker=MARKERS[number % len(MARKERS)],
-        # At different places for each line, because lines may coincide.
-        markevery=(number % every, every),
-        markersize=4,
-        linewidth=1.2,
-        label=label,
-    )
 
 
 def _short_names(names):

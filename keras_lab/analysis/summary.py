@@ -183,9 +183,9 @@ def _output_shape(layer, calls):
 
 def _macs(layer, calls):
     lists = [products(layer, call.input_shape) for call in calls]
-    parts = [part for parts in lists for part in parts or []]
-    if None in lists or any(part.macs is None for part in parts):
+    if None in lists:
         return {**dict.fromkeys(MACS), "open": False}
+    parts = [part for parts in lists for part in parts]
     # Not only its own weights: a shared one is multiplied here all the same.
     latents = {id(w.latent) for w in weights_of(layer.weights)}
     binary = [part for part in parts if id(part.kernel) in latents]
@@ -194,7 +194,7 @@ def _macs(layer, calls):
         "binary_macs": binary_macs,
         "float_macs": sum(part.macs for part in parts) - binary_macs,
         "xnor_macs": sum(part.macs for part in binary if part.sign_inputs),
-        "open": any(part.is_open for part in parts),
+        "open": any(None in part.axes for part in parts),
     }
 
 

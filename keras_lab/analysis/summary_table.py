@@ -25,13 +25,6 @@ UNKNOWN = "?"
 TEXT_COLUMNS, NARROW = 2, 16
 # The largest width if there is no terminal.
 WIDTH = 200
-NUMBERS = (
-    "binary_params",
-    "float_params",
-    "bytes",
-    "binary_macs",
-    "float_macs",
-)
 
 
 def render(title: str, content: dict) -> str:
@@ -56,7 +49,7 @@ def _table(rows, totals):
         kernels = sum(row["exported_bytes"] for row in rows)
         rest = totals["exported_bytes"] - kernels
         lines.append(("scales, biases, graph", *[""] * 5, f"{rest:,}", "", ""))
-    lines.append(("total", "", *_cells({**totals, "alpha": None})))
+    lines.append(("total", "", *_cells(totals)))
     table = Table()
     for number, column in enumerate(zip(HEADER, *lines)):
         # Names and shapes may wrap, numbers may not.
@@ -92,26 +85,26 @@ def _printed(table):
 
 
 def _cells(row):
-    numbers = {
-        name: UNKNOWN if row[name] is None else f"{row[name]:,}"
-        for name in NUMBERS
-    }
-    exported = "–"
-    if row["exported_bytes"] is not None:
-        mark = "!" if row.get("stored_as_float") else ""
-        exported = f"{row['exported_bytes']:,}{mark}"
     mark = "*" if row["open"] else ""
     if not row.get("complete", True):
         mark += f" + {UNKNOWN}"
+    exported = "–"
+    if row["exported_bytes"] is not None:
+        in_float = "!" if row.get("stored_as_float") else ""
+        exported = _number(row["exported_bytes"]) + in_float
     return (
-        numbers["binary_params"],
-        numbers["float_params"],
-        _alpha(row["alpha"]),
-        numbers["bytes"],
+        _number(row["binary_params"]),
+        _number(row["float_params"]),
+        _alpha(row.get("alpha")),
+        _number(row["bytes"]),
         exported,
-        numbers["binary_macs"] + mark,
-        numbers["float_macs"] + mark,
+        _number(row["binary_macs"]) + mark,
+        _number(row["float_macs"]) + mark,
     )
+
+
+def _number(count):
+    return UNKNOWN if count is None else f"{count:,}"
 
 
 def _alpha(alpha):

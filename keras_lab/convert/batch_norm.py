@@ -19,6 +19,7 @@ from keras_lab.convert.graph import (
 
 __all__ = [
     "check_can_be_repeated",
+    "check_count",
     "check_is_finite",
     "recalibrate_batch_norm",
     "trained_batch_norms",
@@ -63,11 +64,11 @@ def recalibrate_batch_norm(
     check_is_model(model)
     if not is_built(model):
         raise ValueError(no_weights_yet(model))
-    _check_count("batch_size", batch_size)
+    check_count("batch_size", batch_size)
     if batches is None:
         check_is_finite(data)
     else:
-        _check_count("batches", batches)
+        check_count("batches", batches)
     found = _batches(data, batch_size, model)
     statistics = [_Statistics(layer) for layer in trained_batch_norms(model)]
     if not statistics:
@@ -206,7 +207,8 @@ def check_is_finite(data) -> None:
         )
 
 
-def _check_count(name, value):
+def check_count(name, value):
+    """Raises ValueError if an argument is not a positive integer."""
     whole = isinstance(value, numbers.Integral) and value >= 1
     if isinstance(value, bool) or not whole:
         raise ValueError(

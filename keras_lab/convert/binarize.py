@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import keras
 
-from keras_lab.binary_weight import weights_of
 from keras_lab.convert.blocks import change_config
 from keras_lab.convert.choose_layers import (
     ConversionReport,
@@ -20,8 +19,8 @@ from keras_lab.convert.graph import is_functional, walk, with_inner_layers
 from keras_lab.convert.rebuild import (
     Rebuilder,
     assign,
+    assign_latents,
     check_can_rebuild,
-    without_alphas,
 )
 
 __all__ = ["ConversionReport", "binarize_model"]
@@ -136,14 +135,12 @@ class _Binarizer(Rebuilder):
         return change_config(config, {"plan": {}})
 
     def set_weights(self, layer, new):
-        values = [(weight.name, weight.numpy()) for weight in layer.weights]
-        if id(layer) not in self.changes:
+        if id(layer) in self.changes:
+            assign_latents(layer, new)
+        else:
             # The weights of a layer that was binary before include α.
+            values = [(weight.name, weight.numpy()) for weight in layer.weights]
             assign(new, new.weights, values)
-            return
-        assign(new, without_alphas(new.weights), values)
-        for weight in weights_of(new.weights):
-            weight.refresh()
 
     def check(self, layer, new, call):
         # A block has been tried. Of a converted wrapper, such as an RNN of

@@ -25,10 +25,9 @@ from keras_lab.convert.counterparts import convert_config, is_binary, use_class
 from keras_lab.convert.graph import is_keras_class, with_inner_layers
 from keras_lab.convert.rebuild import (
     Rebuilder,
-    assign,
+    assign_latents,
     known_arguments,
     unchanged_seeds,
-    without_alphas,
 )
 from keras_lab.convert.trial_calls import computes_the_same, outputs, same
 
@@ -47,7 +46,6 @@ class BinaryBlock:
     _base = None
     _plan = {}
     _given = None
-    _replaced_layers = None
 
     def __setattr__(self, name, value):
         super().__setattr__(name, self._replaced(name, value))
@@ -71,11 +69,10 @@ class BinaryBlock:
 
     @property
     def _replacements(self):
-        if self._replaced_layers is None:
-            # Not a list: the old layers must not become parts of the block.
-            pairs = types.SimpleNamespace(pairs=[])
-            object.__setattr__(self, "_replaced_layers", pairs)
-        return self._replaced_layers
+        """Pairs of an old layer and a new one."""
+        # Not in a list: the old layers must not become parts of the block.
+        hidden = types.SimpleNamespace(pairs=[])
+        return vars(self).setdefault("_replaced_layers", hidden).pairs
 
     def _replaced(self, path, value):
         if isinstance(value, keras.Layer):
@@ -92,8 +89,7 @@ class BinaryBlock:
         return type(value)(parts if isinstance(value, dict) else parts.values())
 
     def _counterpart(self, path, layer):
-        pairs = self._replacements.pairs
-        for old, new in pairs:
+        for old, new in self._replacements:
             if old is layer:
                 return new
         if path not in self._plan or isinstance(layer, BinaryBlock):
@@ -101,7 +97,7 @@ class BinaryBlock:
         if is_binary(layer):
             return layer  # From a config that holds the layer itself.
         new = _replacement(layer, self._plan[path])
-        pairs.append((layer, new))
+        self._replacements.append((layer, new))
         return new
 
     @classmethod
@@ -196,15 +192,12 @@ def _try_block(plan, call):
         layer, lambda node: change_config(node, {"plan": plan})
     )
     block(*args, **kwargs)
-    values = [(weight.name, weight.numpy()) for weight in layer.weights]
-    assign(block, without_alphas(block.weights), values)
+    assign_latents(layer, block)
     parts = [x for x in with_inner_layers(block) if isinstance(x, BinaryBlock)]
-    replaced = [new for part in parts for _, new in part._replacements.pairs]
+    replaced = [new for part in parts for _, new in part._replacements]
     if sum(not isinstance(x, BinaryBlock) for x in replaced) != _count(plan):
         raise ValueError("it creates other layers")
     weights = weights_of(block.weights)
-    for weight in weights:
-        weight.refresh()
     with full_precision(weights):
         if not computes_the_same(layer, block, call):
             raise ValueError(

@@ -17,8 +17,8 @@ from keras_lab.convert.graph import (
     first_and_last,
     is_functional,
     is_keras_class,
-    leaf_calls,
     leaf_layers,
+    trace,
     walk,
 )
 
@@ -72,7 +72,7 @@ def calls_by_path(model):
 
     A subclass of a functional model may have other layers as attributes.
     """
-    calls = {id(call.layer): call for call in leaf_calls(model)}
+    calls = {id(call.layer): call for call in trace(model).calls}
     layers = leaf_layers(model, is_functional)
     return {path: calls[id(x)] for path, x in layers.items() if id(x) in calls}
 

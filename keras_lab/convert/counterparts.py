@@ -44,12 +44,11 @@ def public_keras_name(cls: type) -> str:
 
 # By the name in `keras.layers`. A plain RNN is converted if there is a cell to
 # convert in it.
+BINARY_LAYERS = [
+    vars(keras_lab.layers)[name] for name in keras_lab.layers.__all__
+]
 COUNTERPARTS = {
-    public_keras_name(getattr(keras_lab.layers, name)): getattr(
-        keras_lab.layers, name
-    )
-    for name in keras_lab.layers.__all__
-    if name != "BinaryRNN"
+    public_keras_name(cls): cls for cls in BINARY_LAYERS if cls is not BinaryRNN
 }
 
 

@@ -10,7 +10,7 @@ from keras import ops
 from keras_lab.convert.graph import check_is_model, trace
 from keras_lab.models import LABModel
 
-__all__ = ["Distiller", "SoftTargets"]
+__all__ = ["Distiller", "SoftTargets", "map_losses"]
 
 register = keras.saving.register_keras_serializable(package="keras_lab")
 
@@ -164,7 +164,7 @@ class Distiller(LABModel):
         super().__init__(*args, **kwargs)
         if distillation_loss is None:
             distillation_loss = SoftTargets()
-        self.distillation_loss = _get_losses(distillation_loss)
+        self.distillation_loss = map_losses(keras.losses.get, distillation_loss)
         self.distillation_weight = float(weight)
         self._ask = None
         if teacher is not None:
@@ -280,12 +280,13 @@ class Distiller(LABModel):
         }
 
 
-def _get_losses(value):
-    if isinstance(value, dict) and "class_name" not in value:
-        return {name: _get_losses(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_get_losses(each) for each in value]
-    return keras.losses.get(value)
+def map_losses(function, losses):
+    """Applies a function to one loss, or to each in a dict or list."""
+    if isinstance(losses, dict) and "class_name" not in losses:
+        return {k: map_losses(function, loss) for k, loss in losses.items()}
+    if isinstance(losses, (list, tuple)):
+        return [map_losses(function, loss) for loss in losses]
+    return function(losses)
 
 
 def _check_activation(layer):

@@ -1,17 +1,17 @@
 """`fine_tune`: the whole way from a trained network to a binary one."""
 
 import math
-import numbers
 
 import keras
 
 from keras_lab.convert.batch_norm import (
     check_can_be_repeated,
+    check_count,
     recalibrate_batch_norm,
     trained_batch_norms,
 )
 from keras_lab.convert.binarize import binarize_model
-from keras_lab.convert.distillation import Distiller, SoftTargets
+from keras_lab.convert.distillation import Distiller, SoftTargets, map_losses
 from keras_lab.convert.graph import check_is_model
 from keras_lab.optimizers import LABAdam
 
@@ -102,10 +102,7 @@ def fine_tune(
             )
     if metrics is None:
         metrics = _metrics_of(compiled, loss)
-    if not (isinstance(epochs, numbers.Integral) and epochs > 0):
-        raise ValueError(
-            f"`epochs` must be a positive integer. Received: epochs={epochs!r}"
-        )
+    check_count("epochs", epochs)
     train = _data("train", train, batch_size)
     validation = validation_data
     if validation is not None:
@@ -123,7 +120,7 @@ def fine_tune(
     student = Distiller(
         *_ends(binary),
         teacher=trained,
-        distillation_loss=distillation_loss or _soft_loss(loss),
+        distillation_loss=distillation_loss or map_losses(_soft_loss, loss),
         weight=distillation_weight,
     )
     rate = keras.optimizers.schedules.CosineDecay(learning_rate, epochs * steps)
@@ -158,9 +155,8 @@ def fine_tune(
         measure("recalibrated", student)
     if not isinstance(callbacks, keras.callbacks.CallbackList):
         callbacks = keras.tree.flatten(callbacks or [])
-    before_validation = keras.callbacks.Callback()
-    before_validation.on_test_begin = lambda logs=None: _recalibrate(
-        binary, train, batch_size
+    before_validation = keras.callbacks.LambdaCallback(
+        on_test_begin=lambda logs: _recalibrate(binary, train, batch_size)
     )
     callbacks.append(before_validation)
     history = student.fit(
@@ -244,10 +240,6 @@ def _copy_metric(metric):
 
 def _soft_loss(loss):
     """The loss of a teacher's outputs that belongs to a loss of labels."""
-    if isinstance(loss, dict) and "class_name" not in loss:
-        return {name: _soft_loss(each) for name, each in loss.items()}
-    if isinstance(loss, (list, tuple)):
-        return [_soft_loss(each) for each in loss]
     if loss is None:
         return None
     name, from_logits = _name(loss), getattr(loss, "from_logits", False)

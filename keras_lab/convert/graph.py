@@ -6,7 +6,7 @@ Keras' own paths are not unique: two models inside a model may each have a layer
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
 import keras
 
@@ -23,7 +23,6 @@ __all__ = [
     "is_built",
     "is_functional",
     "is_keras_class",
-    "leaf_calls",
     "leaf_layers",
     "no_binary_weights",
     "no_weights_yet",
@@ -260,7 +259,8 @@ class Call:
 class Graph:
     """The calls of a model, each after those whose results it takes.
 
-    A shared layer has several calls. The tensors are not those of the model.
+    A shared layer has several calls. A model inside the model has none: its
+    layers do.
     """
 
     inputs: list[keras.KerasTensor]
@@ -268,42 +268,50 @@ class Graph:
     outputs: list[keras.KerasTensor]
 
 
-def trace(model: keras.Model, shapes: list | None = None) -> Graph:
+def trace(
+    model: keras.Model, inputs: Sequence[keras.KerasTensor] = ()
+) -> Graph:
     """The calls of a Sequential or functional model; it is left unchanged.
 
-    The shapes of its inputs default to those that the model was made with.
+    The inputs default to those of the model. Others may have other sizes.
     """
-    calls = []
+    inputs = [*inputs, *model.inputs[len(inputs) :]]
+    # The tensors that stand for those of the new graph: the inputs, and what
+    # the last layers of a model inside the model return.
+    meant, calls, placeholders = {}, [], []
+    for given, own in zip(inputs, model.inputs):
+        # A model may add an axis to an input.
+        shape = (given if len(given.shape) == len(own.shape) else own).shape
+        placeholder = keras.Input(
+            batch_shape=shape, dtype=own.dtype, sparse=own.sparse
+        )
+        meant[id(placeholder)] = given
+        placeholders.append(placeholder)
 
     def call(operation, *args, **kwargs):
         outputs = _StandIn(operation)(*args, **kwargs)
-        calls.append(Call(operation, (args, kwargs), outputs))
+        arguments = keras.tree.map_structure(
+            lambda x: meant.get(id(x), x), (args, kwargs)
+        )
+        made = Call(operation, arguments, outputs)
+        if is_functional(operation):
+            inner = trace(operation, made.inputs)
+            calls.extend(inner.calls)
+            flat = keras.tree.flatten(outputs)
+            meant.update(zip(map(id, flat), inner.outputs))
+        else:
+            calls.append(made)
         return outputs
 
-    shapes = shapes or [tensor.shape for tensor in model.inputs]
-    inputs = [
-        keras.Input(batch_shape=shape, dtype=x.dtype, sparse=x.sparse)
-        for shape, x in zip(shapes, model.inputs)
-    ]
     traced = keras.models.clone_model(
         # Not compiled, and not an instance of a subclass.
         keras.Model(model.inputs, model.outputs),
-        inputs,
+        placeholders,
         clone_function=lambda operation: operation,
         call_function=call,
     )
-    return Graph(inputs, calls, traced.outputs)
-
-
-def leaf_calls(model: keras.Layer) -> Iterator[Call]:
-    """The calls of a model; a model inside it gives its own calls instead."""
-    if not is_functional(model):
-        return
-    for call in trace(model).calls:
-        if is_functional(call.layer):
-            yield from leaf_calls(call.layer)
-        else:
-            yield call
+    outputs = [meant.get(id(x), x) for x in traced.outputs]
+    return Graph(inputs, calls, outputs)
 
 
 class _StandIn(keras.Operation):
@@ -329,58 +337,42 @@ def first_and_last(
     one path from an input; last accordingly. `counts` also gets operations,
     such as a sum.
     """
-    first, last = set(), set()
-    _mark(model, counts, [True] * len(model.inputs), first)
-    _mark(model, counts, [True] * len(model.outputs), last, backwards=True)
-    return first, last
-
-
-def _mark(model, counts, reached, found, backwards=False):
-    """Adds to `found` the layers that are reached before any that counts.
-
-    `reached` says of each input (backwards: of each output) whether no layer
-    that counts is before it. Returns the same for the other end of the model.
-    """
     graph = trace(model)
-    near, far, calls = graph.inputs, graph.outputs, graph.calls
-    if backwards:
-        near, far, calls = far, near, calls[::-1]
-    tensors = _chosen(near, reached)
-    for call in calls:
-        before, after = call.inputs, keras.tree.flatten(call.outputs)
-        if backwards:
-            before, after = after, before
-        reached = [id(tensor) in tensors for tensor in before]
-        if is_functional(call.layer):
-            passed = _mark(call.layer, counts, reached, found, backwards)
+    forwards, backwards = [], []
+    for call in graph.calls:
+        layer, ends = call.layer, counts(call.layer)
+        before = _data_of(call) if ends else call.inputs
+        after = keras.tree.flatten(call.outputs)
+        forwards.append((layer, ends, before, after))
+        backwards.append((layer, ends, after, call.inputs))
+    first = _first(graph.inputs, forwards)
+    return first, _first(graph.outputs, backwards[::-1])
+
+
+def _first(tensors, calls):
+    """The ids of the layers that end a path which begins at the tensors."""
+    reached, found = set(map(id, tensors)), set()
+    for layer, ends, before, after in calls:
+        if reached.isdisjoint(map(id, before)):
+            continue
+        if ends:
+            found.add(id(layer))
         else:
-            ends = counts(call.layer)
-            if ends and not backwards:
-                reached = [
-                    is_reached and is_data
-                    for is_reached, is_data in zip(reached, _are_data(call))
-                ]
-            if ends and any(reached):
-                found.add(id(call.layer))
-            passed = [any(reached) and not ends] * len(after)
-        tensors |= _chosen(after, passed)
-    return [id(tensor) in tensors for tensor in far]
+            reached.update(map(id, after))
+    return found
 
 
-def _are_data(call):
-    """Whether each input of a layer is data, not a mask or positions."""
+def _data_of(call):
+    """The inputs of a layer that are neither masks nor positions."""
     masks = {
         id(x)
         for name, part in call.arguments[1].items()
         for x in keras.tree.flatten(part)
         if "mask" in name
     }
-    return [
-        number == 0
-        or (keras.backend.is_float_dtype(x.dtype) and id(x) not in masks)
-        for number, x in enumerate(call.inputs)
+    others = [
+        x
+        for x in call.inputs[1:]
+        if keras.backend.is_float_dtype(x.dtype) and id(x) not in masks
     ]
-
-
-def _chosen(tensors, flags):
-    return {id(tensor) for tensor, flag in zip(tensors, flags) if flag}
+    return call.inputs[:1] + others

@@ -21,9 +21,9 @@ from keras_lab.convert.graph import (
     check_is_model,
     is_functional,
     is_keras_class,
-    leaf_calls,
     leaf_layers,
     sublayers,
+    trace,
     with_inner_layers,
 )
 from keras_lab.convert.trial_calls import computes_the_same
@@ -31,6 +31,7 @@ from keras_lab.convert.trial_calls import computes_the_same
 __all__ = [
     "Rebuilder",
     "assign",
+    "assign_latents",
     "check_can_rebuild",
     "known_arguments",
     "unchanged_seeds",
@@ -89,7 +90,7 @@ class Rebuilder:
     Attributes:
         pairs: Each layer with the one that replaces it.
         models: The same for models, the inner ones first.
-        calls: The calls in the graph of the model.
+        calls: The calls in the graph of the model, if it has one.
     """
 
     def __init__(self):
@@ -120,7 +121,7 @@ class Rebuilder:
 
     def rebuild(self, model: keras.Model) -> keras.Model:
         """Returns the new model."""
-        self.calls = list(leaf_calls(model))
+        self.calls = trace(model).calls if is_functional(model) else []
         with unchanged_seeds():
             rebuilt = self._copy(model)
             for layer, new in self.pairs:
@@ -308,6 +309,14 @@ def _copy_state(layer, new):
             with tempfile.TemporaryDirectory() as folder:
                 old_part.save_assets(folder)
                 new_part.load_assets(folder)
+
+
+def assign_latents(layer, new) -> None:
+    """Gives a rebuilt layer with binary weights the weights of a layer."""
+    values = [(weight.name, weight.numpy()) for weight in layer.weights]
+    assign(new, without_alphas(new.weights), values)
+    for weight in weights_of(new.weights):
+        weight.refresh()
 
 
 def without_alphas(weights):

@@ -22,41 +22,29 @@ class Dense:
         return g @ self.w.T, self.x.T @ g
 
 
+def windows(x, height, width):
+    """The window of each output, with "same" padding for odd sizes."""
+    rows, columns = height // 2, width // 2
+    padded = np.pad(x, ((0, 0), (rows, rows), (columns, columns), (0, 0)))
+    return np.lib.stride_tricks.sliding_window_view(
+        padded, (height, width), axis=(1, 2)
+    )
+
+
 class Conv2D:
-    """3x3 and the like, stride 1, "same" padding, channels last."""
+    """A kernel with odd sizes, stride 1, "same" padding, channels last."""
 
     weights = 1
 
     def forward(self, x, w):
-        height, width = w.shape[:2]
-        top, left = (height - 1) // 2, (width - 1) // 2
-        pad = (
-            (0, 0),
-            (top, height - 1 - top),
-            (left, width - 1 - left),
-            (0, 0),
-        )
-        self.shape, self.origin, self.w = x.shape, (top, left), w
-        self.padded = np.pad(x, pad)
-        rows, columns = x.shape[1:3]
-        out = np.zeros((*x.shape[:3], w.shape[3]))
-        for i in range(height):
-            for j in range(width):
-                window = self.padded[:, i : i + rows, j : j + columns]
-                out += window @ w[i, j]
-        return out
+        self.windows, self.w = windows(x, *w.shape[:2]), w
+        return np.einsum("bhwcij,ijco->bhwo", self.windows, w)
 
     def backward(self, g):
-        rows, columns = self.shape[1:3]
-        gradient = np.zeros_like(self.w)
-        padded = np.zeros_like(self.padded)
-        for i in range(self.w.shape[0]):
-            for j in range(self.w.shape[1]):
-                window = self.padded[:, i : i + rows, j : j + columns]
-                gradient[i, j] = np.einsum("bhwi,bhwo->io", window, g)
-                padded[:, i : i + rows, j : j + columns] += g @ self.w[i, j].T
-        top, left = self.origin
-        return padded[:, top : top + rows, left : left + columns], gradient
+        flipped = self.w[::-1, ::-1]
+        g_windows = windows(g, *flipped.shape[:2])
+        g_x = np.einsum("bhwoij,ijco->bhwc", g_windows, flipped)
+        return g_x, np.einsum("bhwcij,bhwo->ijco", self.windows, g)
 
 
 class ReLU:

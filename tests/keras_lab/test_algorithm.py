@@ -56,20 +56,6 @@ def lstm_network(dtype, model=keras.Model):
 NETWORKS = {"dense": dense_network, "conv": conv_network, "lstm": lstm_network}
 
 
-class Batches(keras.utils.PyDataset):
-    """Arrays of batches. Given arrays, Keras would cast them to float32."""
-
-    def __init__(self, x, y):
-        super().__init__()
-        self.arrays = x, y
-
-    def __len__(self):
-        return len(self.arrays[0])
-
-    def __getitem__(self, index):
-        return tuple(array[index] for array in self.arrays)
-
-
 def batches(rng, model):
     x = rng.normal(size=(STEPS, 8, *model.input_shape[1:]))
     labels = rng.integers(0, 10, (STEPS, 8, 1))
@@ -95,7 +81,9 @@ def train_with_fit(model, x, y, after_step):
     callback = keras.callbacks.LambdaCallback(
         on_train_batch_end=on_train_batch_end
     )
-    model.fit(Batches(x, y), callbacks=[callback], shuffle=False, verbose=0)
+    # Of arrays, Keras would make float32.
+    batches = (pair for pair in zip(x, y))
+    model.fit(batches, steps_per_epoch=STEPS, callbacks=[callback], verbose=0)
 
 
 def run(network, dtype, learning_rate, model, train, rng):

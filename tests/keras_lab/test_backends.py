@@ -9,65 +9,32 @@ import pytest
 import keras_lab
 from keras_lab.binary_weight import weights_of
 from tests.keras_lab.engine import compiled
+from tests.keras_lab.layers.cases import make
 from tests.keras_lab.networks import (
+    alpha_of,
     check_alpha_is_mean,
+    check_alphas,
     data,
     network,
     train,
 )
+from tests.keras_lab.support import random
 
 K = keras_lab
-LAYERS = {
-    "dense": (lambda **o: K.BinaryDense(2, **o), (8, 6)),
-    "conv": (lambda **o: K.BinaryConv2D(2, 3, **o), (8, 6, 6, 3)),
-    "separable": (lambda **o: K.BinarySeparableConv2D(2, 3, **o), (8, 6, 6, 3)),
-    "lstm": (lambda **o: K.BinaryLSTM(2, **o), (8, 4, 3)),
-}
 
 
-def check_alphas(model):
-    weights = weights_of(model.variables)
-    assert weights
-    for weight in weights:
-        weight.check_alpha()
-
-
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("case", ["dense", "conv2d", "separable", "lstm"])
 @pytest.mark.parametrize(
     "quantizer", ["lab", "binary_connect", K.LAB(scale="channel")], ids=str
 )
-def test_a_layer_can_be_built_inside_a_compiled_function(layer, quantizer, rng):
-    make, shape = LAYERS[layer]
-    layer = make(kernel_quantizer=quantizer)
-    x = rng.normal(size=shape).astype("float32")
-    run = compiled(layer)
+def test_a_layer_can_be_built_inside_a_compiled_function(case, quantizer):
+    layer, shape = make(case, kernel_quantizer=quantizer)
+    x, run = random(shape), compiled(layer)
     first, second = (keras.ops.convert_to_numpy(run(x)) for _ in range(2))
     eager = keras.ops.convert_to_numpy(layer(x))
     np.testing.assert_allclose(first, eager, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(first, second)
     check_alphas(layer)
-
-
-def test_a_model_without_an_input_is_built_by_a_compiled_fit(rng):
-    x = rng.normal(size=(8, 6)).astype("float32")
-    model = keras.Sequential([K.BinaryDense(2)])
-    jit = keras.config.backend() != "torch"
-    model.compile(K.LABAdam(0.01), "mse", jit_compile=jit)
-    model.fit(x, x[:, :2], verbose=0)
-    assert np.isfinite(model.predict(x, verbose=0)).all()
-    check_alphas(model)
-
-
-def test_a_change_by_hand_within_the_bounds_is_found(rng):
-    model = network()
-    train(model, K.LABAdam(0.01))
-    check_alphas(model)
-    kernel = model.layers[0].kernel
-    kernel.assign(kernel.numpy() * np.linspace(0.2, 1, kernel.shape[1]))
-    with pytest.raises(ValueError, match=r"keras_lab\.refresh\(model\)"):
-        check_alphas(model)
-    K.refresh(model)
-    check_alphas(model)
 
 
 def test_weights_loaded_into_a_trained_model_are_no_false_alarm(tmp_path):
@@ -99,10 +66,8 @@ def test_a_file_saved_while_averages_are_swapped_in_has_their_alpha(tmp_path):
             if w.latent.shape == weight.latent.shape
         )
         d = keras.ops.convert_to_numpy(optimizer.curvature(own.latent))
-        w = np.abs(weight.latent.numpy())
-        np.testing.assert_allclose(
-            weight.alpha, np.sum(d * w) / np.sum(d), rtol=1e-4
-        )
+        expected = alpha_of(weight, d)
+        np.testing.assert_allclose(weight.alpha, expected, rtol=1e-4)
 
 
 def test_averages_of_another_optimizer_have_their_own_alpha():

@@ -15,6 +15,7 @@ import keras_lab
 import tflite_export
 from keras_lab import demo
 from keras_lab.cli import main
+from tests.keras_lab.support import sequential
 
 # What the installed script `keras-lab` does.
 COMMAND = [sys.executable, "-m", "keras_lab_command"]
@@ -139,17 +140,14 @@ class Custom(keras.layers.Layer):
 def folder(tmp_path_factory):
     """A folder with a model, saved and exported, and with broken files."""
     folder = tmp_path_factory.mktemp("models")
-    model = keras.Sequential(
-        [keras.Input((30,)), keras_lab.BinaryDense(20, name="hidden")]
-    )
+    model = sequential((30,), keras_lab.BinaryDense(20, name="hidden"))
     model.save(folder / "model.keras")
     tflite_export.export_tflite(model, folder / "model.tflite")
     content = (folder / "model.keras").read_bytes()
     (folder / "half.keras").write_bytes(content[: len(content) // 2])
     (folder / "empty.keras").touch()
     (folder / "folder.keras").mkdir()
-    custom = keras.Sequential([keras.Input((3,)), Custom()])
-    custom.save(folder / "custom.keras")
+    sequential((3,), Custom()).save(folder / "custom.keras")
     return folder
 
 

@@ -57,16 +57,14 @@ def test_keep_memory_before_the_first_operation_chooses_the_allocator():
 
 
 @on_tensorflow
-def test_keep_memory_after_the_first_operation_warns(monkeypatch):
+def test_keep_memory_warns_if_it_is_too_late_but_not_if_the_user_chose(
+    monkeypatch,
+):
     monkeypatch.delenv(NAME, raising=False)
     keras.ops.ones(1)
     with pytest.warns(UserWarning, match="no effect"):
         keras_lab.config.keep_memory()
     assert NAME not in os.environ
-
-
-@on_tensorflow
-def test_keep_memory_leaves_what_the_user_has_set(monkeypatch):
     monkeypatch.setenv(NAME, "0")
     keras_lab.config.keep_memory()
     assert os.environ[NAME] == "0"

@@ -5,62 +5,15 @@ import numpy as np
 import pytest
 
 import keras_lab
-from tests.keras_lab.engine import NAME, can_compile, slow_on_tensorflow
-from tests.keras_lab.test_algorithm import batches, dense_network
+from tests.keras_lab.engine import can_compile, slow_on_tensorflow
+from tests.keras_lab.networks import check_alphas
+from tests.keras_lab.support import assert_same
+from tests.keras_lab.test_algorithm import dense_network
 
 
-@pytest.mark.parametrize(
-    "jit_compile",
-    [
-        pytest.param(jit, marks=slow_on_tensorflow if jit else ())
-        for jit in can_compile
-    ],
-)
-def test_lab_model_follows_the_same_trajectory_to_the_bit(jit_compile):
-    results = []
-    for model_class in (keras.Model, keras_lab.LABModel):
-        keras.utils.set_random_seed(3)
-        model, _ = dense_network("float32", model_class)
-        model.compile(
-            keras_lab.LABAdam(0.01), "squared_hinge", jit_compile=jit_compile
-        )
-        x, y = batches(np.random.default_rng(3), model)
-        x, y = x.reshape(-1, 20), y.reshape(-1, 10)
-        history = model.fit(x, y, batch_size=32, epochs=3, verbose=0)
-        results.append((model.get_weights(), history.history["loss"]))
-    for plain, written_out in zip(results[0][0], results[1][0]):
-        np.testing.assert_array_equal(plain, written_out)
-    assert results[0][1] == results[1][1]
-
-
-def test_lab_model_logs_alpha_on_request(rng):
+def functional(base, **options):
     model, _ = dense_network("float32")
-    model = keras_lab.LABModel(model.inputs, model.outputs, log_alpha=True)
-    model.compile(keras_lab.LABAdam(0.01), "squared_hinge")
-    x, y = batches(rng, model)
-    logs = model.fit(x[0], y[0], verbose=0).history
-    for layer in model.layers:
-        if hasattr(layer, "alpha"):
-            assert logs[layer.alpha.path] == [float(layer.alpha)]
-    restored = keras_lab.LABModel.from_config(model.get_config())
-    assert restored.log_alpha
-
-
-def test_lab_model_is_saved_and_loaded(rng, tmp_path):
-    model, _ = dense_network("float32", keras_lab.LABModel)
-    model.compile(keras_lab.LABAdam(0.01), "squared_hinge")
-    x, y = batches(rng, model)
-    model.fit(x[0], y[0], verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
-    assert isinstance(again, keras_lab.LABModel)
-    np.testing.assert_array_equal(again(x[0]), model(x[0]))
-    again.fit(x[0], y[0], verbose=0)
-    model.fit(x[0], y[0], verbose=0)
-    # The others may round the last bit in another way.
-    rtol = 0 if NAME == "tensorflow" else 1e-6
-    for a, b in zip(again.get_weights(), model.get_weights()):
-        np.testing.assert_allclose(a, b, rtol=rtol)
+    return base(model.inputs, model.outputs, **options)
 
 
 def subclassed(base, **options):
@@ -75,31 +28,49 @@ def subclassed(base, **options):
     return Network()
 
 
-@pytest.mark.parametrize("run_eagerly", [True, False])
-def test_an_unbuilt_subclass_follows_the_same_trajectory(rng, run_eagerly):
-    x, y = rng.normal(size=(64, 20)), np.sign(rng.normal(size=(64, 10)))
-    weights = []
+def data(rng):
+    return rng.normal(size=(64, 20)), np.sign(rng.normal(size=(64, 10)))
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        *(
+            pytest.param(
+                functional,
+                {"jit_compile": jit},
+                marks=slow_on_tensorflow if jit else (),
+            )
+            for jit in can_compile
+        ),
+        (subclassed, {"run_eagerly": True}),
+        (subclassed, {"run_eagerly": False}),
+    ],
+)
+def test_lab_model_follows_the_same_trajectory_to_the_bit(make, options, rng):
+    results, (x, y) = [], data(rng)
     for base in (keras.Model, keras_lab.LABModel):
-        keras.utils.set_random_seed(4)
-        model = subclassed(base)
-        model.compile(
-            keras_lab.LABAdam(0.01), "squared_hinge", run_eagerly=run_eagerly
-        )
-        model.fit(x, y, batch_size=16, verbose=0)
-        assert int(model.optimizer.iterations) == 4
-        weights.append(model.get_weights())
-    for plain, written_out in zip(*weights):
-        np.testing.assert_array_equal(plain, written_out)
+        keras.utils.set_random_seed(3)
+        model = make(base)
+        model.compile(keras_lab.LABAdam(0.01), "squared_hinge", **options)
+        history = model.fit(x, y, batch_size=16, epochs=3, verbose=0).history
+        assert int(model.optimizer.iterations) == 12
+        check_alphas(model)
+        results.append([*model.get_weights(), history["loss"]])
+    assert_same(*results)
 
 
-def test_a_subclass_of_lab_model_trains_as_any_model(rng):
-
-    dense_network("float32", keras_lab.LABModel)  # A functional one before it.
-    model = subclassed(keras_lab.LABModel, log_alpha=True)
+@pytest.mark.parametrize("make", [functional, subclassed])
+def test_lab_model_logs_alpha_on_request(make, rng):
+    functional(keras_lab.LABModel)  # A functional one before a subclass.
+    model = make(keras_lab.LABModel, log_alpha=True)
     model.compile(
         keras_lab.LABAdam(0.01), "squared_hinge", metrics=["accuracy"]
     )
-    x, y = rng.normal(size=(64, 20)), np.sign(rng.normal(size=(64, 10)))
-    history = model.fit(x, y, epochs=5, verbose=0).history
-    assert history["loss"][-1] < history["loss"][0]
-    assert history[model.dense.alpha.path][-1] == float(model.dense.alpha)
+    logs = model.fit(*data(rng), epochs=5, verbose=0).history
+    assert logs["loss"][-1] < logs["loss"][0]
+    for weight in keras_lab.binary_weights(model).values():
+        assert logs[weight.alpha.path][-1] == float(weight.alpha)
+    if make is functional:
+        restored = keras_lab.LABModel.from_config(model.get_config())
+        assert restored.log_alpha

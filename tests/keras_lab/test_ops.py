@@ -8,6 +8,7 @@ import pytest
 
 from keras_lab import ops
 from keras_lab._backend import backend
+from tests.keras_lab import oracle
 
 
 def objective(w, d, alpha, b):
@@ -26,7 +27,7 @@ def test_proposition_1_no_binary_weight_beats_the_closed_form(rng, n):
     for _ in range(3):
         w, d = random_case(rng, n)
         alpha = float(ops.lab_scale(w, d))
-        best = objective(w, d, alpha, np.asarray(ops.sign(w)))
+        best = objective(w, d, alpha, oracle.sign(w))
         grid = np.linspace(1e-6, 3 * np.abs(w).max(), 400)[:, None]
         for b in itertools.product([-1.0, 1.0], repeat=n):
             others = np.sum(d * (grid * np.array(b) - w) ** 2, axis=1)
@@ -37,15 +38,11 @@ def test_proposition_1_holds_for_each_channel(rng):
     kernel, curvature = random_case(rng, (7, 4))
     alphas = np.asarray(ops.lab_scale(kernel, curvature, keep=(1,)))
     for alpha, w, d in zip(alphas, kernel.T, curvature.T):
-        best = objective(w, d, alpha, oracle_sign(w))
+        best = objective(w, d, alpha, oracle.sign(w))
         grid = np.linspace(1e-3, 4, 400)[:, None] * alpha
         for b in itertools.product([-1.0, 1.0], repeat=7):
             others = np.sum(d * (grid * np.array(b) - w) ** 2, axis=1)
             assert others.min() >= best * (1 - 1e-9)
-
-
-def oracle_sign(w):
-    return np.where(w >= 0, 1.0, -1.0)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +86,7 @@ def test_remark_2_a_scale_of_one_gives_binary_connect(rng):
     w, _ = random_case(rng, (20, 3))
     scale = ops.binary_connect_scale(keras.ops.convert_to_tensor(w))
     binary = ops.binarize(keras.ops.convert_to_tensor(w), scale)
-    np.testing.assert_array_equal(binary, oracle_sign(w))
+    np.testing.assert_array_equal(binary, oracle.sign(w))
 
 
 def test_the_scale_does_not_change_with_the_unit_of_the_curvature(rng):
@@ -117,7 +114,7 @@ def test_theorem_1_the_loss_falls_and_converges_where_d_exceeds_beta(rng):
         return 0.5 * (w - target) @ hessian @ (w - target)
 
     d = beta * (1.01 + rng.random(n))
-    binary = 0.3 * oracle_sign(rng.normal(size=n))
+    binary = 0.3 * oracle.sign(rng.normal(size=n))
     losses = [loss(binary)]
     for _ in range(300):
         w = binary - hessian @ (binary - target) / d

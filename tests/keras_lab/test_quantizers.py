@@ -14,6 +14,7 @@ from keras_lab.quantizers import (
     get_kernel_quantizer,
 )
 from tests.keras_lab.engine import MANY_STEPS
+from tests.keras_lab.support import sequential
 
 SEVEN = {
     "full precision": (None, None),
@@ -27,30 +28,21 @@ SEVEN = {
 
 
 @pytest.mark.parametrize(
-    ("kernel", "inputs"),
+    "network",
     [
-        pytest.param(
-            *quantizers,
-            marks=() if name == "LAB2" else pytest.mark.slow,
-            id=name,
-        )
-        for name, quantizers in SEVEN.items()
+        pytest.param(name, marks=() if name == "LAB2" else pytest.mark.slow)
+        for name in SEVEN
     ],
 )
-def test_the_seven_networks_of_the_paper_learn(rng, kernel, inputs):
-    model = keras.Sequential([keras.Input((16,))])
-    for number in range(3):
-        model.add(
-            keras_lab.BinaryDense(
-                64 if number < 2 else 4,
-                use_bias=False,
-                kernel_quantizer=kernel,
-                input_quantizer=inputs if number else None,
-            )
-        )
+def test_the_seven_networks_of_the_paper_learn(rng, network):
+    kernel, inputs = SEVEN[network]
+    model, options = sequential((16,)), {"kernel_quantizer": kernel}
+    for units in (64, 64, 4):
+        model.add(keras_lab.BinaryDense(units, use_bias=False, **options))
         model.add(keras.layers.BatchNormalization())
-        if number < 2 and inputs is None:
+        if units > 4 and inputs is None:
             model.add(keras.layers.ReLU())
+        options["input_quantizer"] = inputs  # Not of the first layer.
     x = rng.normal(size=(256, 16))
     label = np.argmax(x @ rng.normal(size=(16, 4)), axis=1)
     y = np.where(label[:, None] == np.arange(4), 1.0, -1.0)

@@ -20,6 +20,12 @@ from tests.keras_lab.networks import (
     network,
     train,
 )
+from tests.keras_lab.support import (
+    Subclassed,
+    assert_same,
+    saved_and_loaded,
+    sequential,
+)
 
 
 @pytest.mark.parametrize(
@@ -72,59 +78,36 @@ def test_a_step_skipped_by_loss_scaling_leaves_alpha():
     model.optimizer.apply(
         [ops.full(v.shape, np.inf) for v in variables], variables
     )
-    for old, new in zip(before, model.get_weights()):
-        np.testing.assert_array_equal(old, new)
+    assert_same(before, model.get_weights())
 
 
-def test_a_shared_layer_has_one_alpha():
-    inputs = keras.Input((8,))
-    shared = keras_lab.BinaryDense(8)
-    model = keras.Model(inputs, shared(keras.ops.tanh(shared(inputs))))
-    optimizer = keras_lab.LABAdam(0.01)
-    model.compile(optimizer, "mse")
-    x = np.random.default_rng(1).normal(size=(32, 8))
-    model.fit(x, x, verbose=0)
-    assert len(weights_of(model.variables)) == 1
-    check_alpha_is_true(model, optimizer)
-
-
-class Subclassed(keras.Model):
-    """Keras builds its last layer before it creates any variables."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = network()
-        self.outer = keras_lab.BinaryDense(4)
-
-    def call(self, inputs):
-        return self.outer(self.inner(inputs))
+def subclassed():
+    return Subclassed(network(), keras_lab.BinaryDense(4))
 
 
 def test_layers_of_nested_and_subclassed_models_are_found():
-    model, optimizer = Subclassed(), keras_lab.LABAdam(0.01)
+    model, optimizer = subclassed(), keras_lab.LABAdam(0.01)
     train(model, optimizer)
     assert len(weights_of(model.variables)) == 3
     check_alpha_is_true(model, optimizer)
 
 
 @needs_tensorflow
-def test_a_model_built_in_a_traced_loop_trains():
+def test_a_traced_loop_trains():
     import tensorflow as tf
 
-    model = keras.Sequential([keras_lab.BinaryDense(4)])
-    optimizer = keras_lab.LABAdam(0.01)
+    model, optimizer = network(), keras_lab.LABAdam(0.01)
     x, y = data()
 
     @tf.function
-    def step(x, y):
+    def step():
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
         variables = model.trainable_variables
         optimizer.apply(tape.gradient(loss, variables), variables)
         return loss
 
-    model.build(x.shape)
-    losses = [float(step(x, y)) for _ in range(20)]
+    losses = [float(step()) for _ in range(20)]
     assert losses[-1] < losses[0]
     check_alpha_is_true(model, optimizer)
 
@@ -135,7 +118,7 @@ def test_a_model_built_in_a_traced_loop_trains():
 def test_a_loop_over_bare_tensorflow_variables_keeps_alpha_true(optimizer):
     import tensorflow as tf
 
-    model, optimizer = Subclassed(), optimizer(0.5)
+    model, optimizer = subclassed(), optimizer(0.5)
     x, y = data()
     for _ in range(5):
         with tf.GradientTape() as tape:
@@ -163,56 +146,32 @@ def test_a_weight_without_a_gradient_keeps_its_alpha():
     assert float(first.alpha) == np.float32(0.123)
 
 
-def test_a_clone_shares_nothing_and_takes_the_weights():
-    model = network()
-    train(model, keras_lab.LABAdam(0.01))
-    clone = keras.models.clone_model(model)
-    clone.set_weights(model.get_weights())
-    check_same(clone, model)
-    before = model.get_weights()
-    train(clone, keras_lab.LABAdam(0.1))
-    for old, new in zip(before, model.get_weights()):
-        np.testing.assert_array_equal(old, new)
-
-
-def test_training_resumed_from_a_file_goes_on_as_if_never_stopped(tmp_path):
-    straight, stopped = network(), network()
+@pytest.mark.parametrize("model_class", [keras.Model, keras_lab.LABModel])
+def test_training_resumed_from_a_file_goes_on_as_if_never_stopped(
+    model_class, tmp_path
+):
+    straight, stopped = (
+        model_class(model.inputs[0], model.outputs[0])
+        for model in (network(), network())
+    )
     train(straight, keras_lab.LABAdam(0.01), epochs=4)
     train(stopped, keras_lab.LABAdam(0.01), epochs=2)
-    stopped.save(tmp_path / "model.keras")
-    resumed = keras.models.load_model(tmp_path / "model.keras")
+    resumed = saved_and_loaded(stopped, tmp_path)
+    assert isinstance(resumed, model_class)
     assert isinstance(resumed.optimizer, keras_lab.LABAdam)
     check_same(resumed, stopped)
     train(resumed, epochs=2)
     check_same(resumed, straight)
-    for a, b in zip(resumed.optimizer.variables, straight.optimizer.variables):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_alpha_at_evaluation_is_the_one_after_the_last_step():
-    model = network()
-    train(model, keras_lab.LABAdam(0.01))
-    x, y = data()
-    loss = model.evaluate(x, y, verbose=0)
-    hidden = x
-    for layer in model.layers:
-        if hasattr(layer, "alpha"):
-            w = float(layer.alpha) * np.where(layer.kernel.numpy() >= 0, 1, -1)
-            hidden = hidden @ w + (0 if layer.bias is None else layer.bias)
-        else:
-            hidden = np.asarray(layer(hidden, training=False))
-    expected = np.mean(np.maximum(1 - y * hidden, 0) ** 2)
-    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    assert_same(resumed.optimizer.variables, straight.optimizer.variables)
 
 
 def test_an_embedding_trains_beside_binary_layers():
-    model = keras.Sequential(
-        [
-            keras.Input((3,), dtype="int32"),
-            keras.layers.Embedding(10, 6),
-            keras.layers.Flatten(),
-            keras_lab.BinaryDense(4),
-        ]
+    model = sequential(
+        (3,),
+        keras.layers.Embedding(10, 6),
+        keras.layers.Flatten(),
+        keras_lab.BinaryDense(4),
+        dtype="int32",
     )
     optimizer = keras_lab.LABAdam(0.01)
     model.compile(optimizer, "mse")
@@ -223,24 +182,33 @@ def test_an_embedding_trains_beside_binary_layers():
     check_alpha_is_true(model, optimizer)
 
 
+def feed_forward(policy):
+    return [
+        keras_lab.BinaryDense(16, dtype=policy),
+        keras.layers.ReLU(dtype=policy),
+    ]
+
+
+def recurrent(policy):
+    reshape = keras.layers.Reshape((3, 4))
+    return [reshape, keras_lab.BinaryLSTM(5, dtype=policy)]
+
+
 @pytest.mark.parametrize(
-    "policy",
-    ["float32", pytest.param("mixed_float16", marks=pytest.mark.slow)],
+    ("hidden", "policy"),
+    [
+        (feed_forward, "float32"),
+        pytest.param(feed_forward, "mixed_float16", marks=pytest.mark.slow),
+        pytest.param(recurrent, "float32", marks=pytest.mark.slow),
+    ],
 )
 def test_two_replicas_of_half_a_batch_give_the_alpha_of_the_whole(
-    policy, strategy
+    hidden, policy, strategy
 ):
-
     def make():
         keras.utils.set_random_seed(2)
-        return keras.Sequential(
-            [
-                keras.Input((12,)),
-                keras_lab.BinaryDense(16, dtype=policy),
-                keras.layers.ReLU(dtype=policy),
-                keras_lab.BinaryDense(4, dtype=policy),
-            ]
-        )
+        last = keras_lab.BinaryDense(4, dtype=policy)
+        return sequential((12,), *hidden(policy), last)
 
     single, single_optimizer = make(), keras_lab.LABAdam(0.01)
     train(single, single_optimizer, batch_size=32)

@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 import keras_lab
-from keras_lab.analysis.measurements import QUANTITIES, parse_quantity, parts_of
 from keras_lab.callbacks import BinaryMonitor
 from tests.keras_lab.callbacks.support import data, network
-from tests.keras_lab.convert.support import sequential
+from tests.keras_lab.support import sequential
 
 
 def measured(model, change=lambda: None, **options):
@@ -105,16 +104,3 @@ def test_a_recurrent_weight_has_an_entry_for_each_gate():
         assert logs[f"lstm/recurrent_alpha_{gate}"] == recurrent
         flips = 2 / 25 if gate == "f" else 0
         assert logs[f"lstm/recurrent_flips_{gate}"] == flips
-
-
-def test_the_name_in_the_logs_leads_back_to_the_weight():
-    model = sequential(
-        (4, 2),
-        keras_lab.BinaryLSTM(3, name="lstm", return_sequences=True),
-        keras_lab.BinaryGRU(3, name="gru"),
-        keras_lab.BinaryDense(3, name="error_alpha"),
-    )
-    for part in parts_of(model):
-        for name in QUANTITIES:
-            assert parse_quantity(part.quantity(name)) == (name, part.name)
-    assert parse_quantity("val_loss") is None

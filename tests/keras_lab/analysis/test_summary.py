@@ -9,7 +9,7 @@ import pytest
 from keras import layers
 
 import keras_lab
-from tests.keras_lab.convert.support import Holder, sequential
+from tests.keras_lab.support import Holder, Subclassed, sequential
 from tflite_export import export_tflite
 
 
@@ -19,13 +19,8 @@ def describe(model, exported=False):
 
 def character_lstm(units):
     """The paper's network for text: 87 characters, given by index."""
-    return keras.Sequential(
-        [
-            keras.Input((None, 1), dtype="int32"),
-            keras_lab.BinaryLSTM(units, one_hot=87, return_sequences=True),
-            layers.Dense(87),
-        ]
-    )
+    lstm = keras_lab.BinaryLSTM(units, one_hot=87, return_sequences=True)
+    return sequential((None, 1), lstm, layers.Dense(87), dtype="int32")
 
 
 def shared_and_nested():
@@ -107,21 +102,11 @@ def test_the_table_shows_what_the_dict_holds(monkeypatch):
     assert f"{last['exported_bytes']:,}!" in text
 
 
-class Network(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.conv = keras_lab.BinaryConv2D(4, 3, name="conv")
-        self.flatten = layers.Flatten()
-        self.dense = layers.Dense(2, name="out")
-
-    def call(self, inputs):
-        return self.dense(self.flatten(self.conv(inputs)))
-
-
 def test_a_subclassed_model_is_counted_though_it_cannot_be_exported():
-    model = Network()
+    conv = keras_lab.BinaryConv2D(4, 3, name="conv")
+    model = Subclassed(conv, layers.Flatten(), layers.Dense(2, name="out"))
     assert "no weights yet" in text_of(model)
-    model.conv.build((None, 5, 5, 1))
+    conv.build((None, 5, 5, 1))
     model.built = True
     content = describe(model)
     assert any("without weights: " in note for note in content["notes"])

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 
 import keras_lab
-from tests.keras_lab.convert.support import sequential
 from tests.keras_lab.engine import FEW_STEPS
+from tests.keras_lab.support import sequential
 
 
 def network(optimizer=None, dropout=0.2, **options):
@@ -23,8 +23,8 @@ def network(optimizer=None, dropout=0.2, **options):
     return model
 
 
-def data(samples=96):
+def data():
     rng = np.random.default_rng(2)
-    x = rng.normal(size=(samples, 20)).astype("float32")
-    labels = rng.integers(0, 10, (samples, 1))
+    x = rng.normal(size=(96, 20)).astype("float32")
+    labels = rng.integers(0, 10, (96, 1))
     return x, np.where(labels == np.arange(10), 1.0, -1.0).astype("float32")

@@ -8,7 +8,7 @@ import keras_lab
 import tflite_export
 from keras_lab.callbacks import ExportBest
 from tests.keras_lab.callbacks.support import data, network
-from tests.keras_lab.convert.support import assert_same
+from tests.keras_lab.support import assert_same
 
 
 def end_epochs(callback, model, values, name="val_loss"):

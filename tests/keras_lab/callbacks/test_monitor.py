@@ -12,11 +12,8 @@ import keras_lab
 from keras_lab.analysis.history import CSV_COLUMNS, read_history
 from keras_lab.callbacks import BinaryMonitor
 from tests.keras_lab.callbacks.support import data, network
-from tests.keras_lab.convert.support import assert_same
-from tests.keras_lab.engine import (
-    NAME,
-    slow_on_tensorflow,
-)
+from tests.keras_lab.engine import NAME, slow_on_tensorflow
+from tests.keras_lab.support import assert_same, saved_and_loaded
 
 
 def fit(model, *callbacks, epochs=1, first=0, batch_size=32):
@@ -76,11 +73,6 @@ def start():
     return network(dropout=0.0)  # A loaded model drops others.
 
 
-def saved(model, path):
-    model.save(path)
-    return keras.models.load_model(path)
-
-
 @pytest.mark.parametrize(
     "every", [pytest.param("epoch", marks=slow_on_tensorflow), 2]
 )
@@ -90,7 +82,7 @@ def test_after_a_resume_the_history_goes_on(tmp_path, every):
     whole = path.read_text()
     model = start()  # A training from the start starts a new file.
     fit(model, BinaryMonitor(path, **options), epochs=1)
-    checkpoint = saved(model, tmp_path / "model.keras")
+    checkpoint = saved_and_loaded(model, tmp_path)
     # Rows beyond the checkpoint are written again.
     fit(model, BinaryMonitor(path, **options), epochs=2, first=1)
     fit(checkpoint, BinaryMonitor(path, **options), epochs=4, first=1)

@@ -7,8 +7,8 @@ import pytest
 import keras_lab
 from keras_lab.binary_weight import full_precision, weights_of
 from keras_lab.callbacks import ProgressiveBinarization
-from tests.keras_lab.convert.support import assert_same, random, sequential
 from tests.keras_lab.engine import FEW_STEPS, slow_on_tensorflow
+from tests.keras_lab.support import assert_same, random, sequential
 
 X, Y = random((64, 6)), random((64, 4), 1)
 

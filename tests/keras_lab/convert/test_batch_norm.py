@@ -6,12 +6,7 @@ import pytest
 from keras import layers
 
 import keras_lab
-from tests.keras_lab.convert.support import (
-    Holder,
-    assert_same,
-    random,
-    sequential,
-)
+from tests.keras_lab.support import Holder, assert_same, random, sequential
 
 
 def network():

@@ -8,7 +8,8 @@ from keras import layers
 import keras_lab
 from keras_lab.binary_weight import weights_of
 from keras_lab.convert.graph import trace
-from tests.keras_lab.convert.support import (
+from tests.keras_lab.networks import alpha_of
+from tests.keras_lab.support import (
     assert_equal_in_full_precision,
     assert_same,
     random,
@@ -117,9 +118,7 @@ def test_kernels_are_the_signs_and_the_mean_of_the_trained_weights():
     for weight in found:
         w, value = weight.latent.numpy(), np.asarray(weight.value())
         np.testing.assert_array_equal(value > 0, w >= 0)
-        parts = np.reshape(np.abs(w), weight.shape)
-        axes = tuple(a for a in range(parts.ndim) if a not in weight.keep)
-        np.testing.assert_allclose(weight.alpha, parts.mean(axes), rtol=1e-6)
+        np.testing.assert_allclose(weight.alpha, alpha_of(weight), rtol=1e-6)
         assert np.unique(np.abs(value)).size == weight.alpha.numpy().size
     assert_same(before, model.get_weights())
 

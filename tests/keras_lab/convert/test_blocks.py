@@ -6,10 +6,11 @@ import pytest
 from keras import layers
 
 import keras_lab
-from tests.keras_lab.convert.support import (
+from tests.keras_lab.support import (
     assert_equal_in_full_precision,
     assert_same,
     random,
+    saved_and_loaded,
     sequential,
 )
 
@@ -97,23 +98,12 @@ def test_the_layers_of_a_block_become_binary(make, path, tmp_path):
     assert isinstance(new.layers[1], make)
     new.compile(keras_lab.LABAdam(0.01), "mse", run_eagerly=True)
     new.fit(x, random((2, 4, 3)), verbose=0)
-    new.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
+    again = saved_and_loaded(new, tmp_path)
     assert_same(again.get_weights(), new.get_weights())
     for other in (again, keras_lab.freeze(new)):
         np.testing.assert_allclose(other(x), new(x), atol=1e-6)
     assert type(keras_lab.freeze(new).layers[1]) is make
     assert_same(before, model.get_weights())
-
-
-def test_signs_inside_a_block_have_no_counterpart_in_keras():
-    model = keras_lab.binarize_model(model_of(Block()), "lab", "sign")
-    x = random((2, 4, 6))
-    with pytest.raises(ValueError, match="no counterpart"):
-        keras_lab.freeze(model)
-    frozen = keras_lab.freeze(model, strict=False)
-    np.testing.assert_array_equal(frozen(x), model(x))
-    assert not keras_lab.binary_weights(frozen)
 
 
 @pytest.mark.parametrize(

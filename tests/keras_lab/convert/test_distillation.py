@@ -6,7 +6,15 @@ import pytest
 from keras import layers
 
 import keras_lab
-from tests.keras_lab.convert.support import assert_same, sequential
+from tests.keras_lab.support import (
+    assert_same,
+    saved_and_loaded,
+    sequential,
+)
+
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(64, 6)).astype("float32")
+Y = RNG.integers(0, 4, 64)
 
 
 def network(activation="softmax", outputs=4):
@@ -30,11 +38,6 @@ def distiller(teacher, jit_compile=None, **options):
         jit_compile=bool(jit_compile),
     )
     return model, student
-
-
-def data(rng, count=64):
-    x = rng.normal(size=(count, 6)).astype("float32")
-    return x, rng.integers(0, 4, count)
 
 
 def softmax(z):
@@ -64,15 +67,14 @@ def test_soft_targets_are_the_divergence_of_softened_outputs(
     assert np.isfinite(float(loss(zero, one)))
 
 
-def test_the_training_loss_is_the_sum_and_the_evaluation_plain(rng):
+def test_the_training_loss_is_the_sum_and_the_evaluation_plain():
     teacher = network()
     model, student = distiller(teacher, weight=0.7)
-    x, y = data(rng)
-    plain = model.evaluate(x, y, verbose=0)
+    plain = model.evaluate(X, Y, verbose=0)
     # The logarithms of probabilities are logits.
-    logits = [np.log(m.predict(x, verbose=0)) for m in (teacher, student)]
+    logits = [np.log(m.predict(X, verbose=0)) for m in (teacher, student)]
     soft = divergence(*logits, 2.0)
-    history = model.fit(x, y, batch_size=64, verbose=0).history
+    history = model.fit(X, Y, batch_size=64, verbose=0).history
     total = plain + 0.7 * np.mean(soft)
     assert history["loss"][0] == pytest.approx(total, rel=1e-4)
 
@@ -80,56 +82,50 @@ def test_the_training_loss_is_the_sum_and_the_evaluation_plain(rng):
 @pytest.mark.parametrize(
     "jit_compile", [pytest.param(True, marks=pytest.mark.slow), False]
 )
-def test_the_student_learns_and_the_teacher_does_not_change(rng, jit_compile):
-    teacher, (x, y) = network(), data(rng)
+def test_the_student_learns_and_the_teacher_does_not_change(jit_compile):
+    teacher = network()
     before = teacher.get_weights()
     model, student = distiller(teacher, jit_compile, weight=10.0)
     soft = keras_lab.SoftTargets()
-    distance = float(soft(teacher(x), student(x)))
-    model.fit(x, y, epochs=30, verbose=0)
-    assert float(soft(teacher(x), student(x))) < 0.6 * distance
+    distance = float(soft(teacher(X), student(X)))
+    model.fit(X, Y, epochs=30, verbose=0)
+    assert float(soft(teacher(X), student(X))) < 0.6 * distance
     assert_same(before, teacher.get_weights())
     # The teacher is no part of the model.
     assert len(model.weights) == len(student.weights)
 
 
-def test_a_loaded_distiller_goes_on_with_a_teacher_and_not_without(
-    rng, tmp_path
-):
+def test_a_loaded_distiller_goes_on_with_a_teacher_and_not_without(tmp_path):
     teacher = network()
     loss = keras_lab.SoftTargets(3.0)
     options = {"weight": 0.3, "distillation_loss": loss, "log_alpha": True}
     model, _ = distiller(teacher, **options)
-    x, y = data(rng)
-    model.fit(x, y, shuffle=False, verbose=0)
-    model.save(tmp_path / "distiller.keras")
-    again = keras.models.load_model(tmp_path / "distiller.keras")
+    model.fit(X, Y, shuffle=False, verbose=0)
+    again = saved_and_loaded(model, tmp_path)
     assert again.teacher is None and again.log_alpha
     with pytest.raises(ValueError, match="no teacher"):
-        again.fit(x, y, verbose=0)
+        again.fit(X, Y, verbose=0)
     again.learn_from(teacher)
     for each in (model, again):
-        each.fit(x, y, shuffle=False, verbose=0)
+        each.fit(X, Y, shuffle=False, verbose=0)
     assert_same(model.get_weights(), again.get_weights())
 
 
-def test_another_teacher_is_asked_from_the_next_step_on(rng):
-    x, y = data(rng)
+def test_another_teacher_is_asked_from_the_next_step_on():
     first, second = network(), network()
     model, _ = distiller(first, jit_compile=False)
     model.optimizer.learning_rate = 0.0
-    model.train_on_batch(x, y)
+    model.train_on_batch(X, Y)
     model.learn_from(second)
     other, _ = distiller(second, jit_compile=False)
     other.set_weights(model.get_weights())
     np.testing.assert_allclose(
-        model.train_on_batch(x, y), other.train_on_batch(x, y), rtol=1e-5
+        model.train_on_batch(X, Y), other.train_on_batch(X, Y), rtol=1e-5
     )
 
 
 def test_outputs_are_matched_by_name_and_each_has_its_loss(rng):
     """With sample weights. The teacher has a dict of outputs, we a list."""
-    x, _ = data(rng)
     inputs = keras.Input((6,))
     z = layers.Dense(3, "softmax", name="z")(inputs)
     a = layers.Dense(1, "sigmoid", name="a")(inputs)
@@ -148,15 +144,15 @@ def test_outputs_are_matched_by_name_and_each_has_its_loss(rng):
     outputs = [y.astype("float32") for y in outputs]
     w = rng.random(64).astype("float32")
     # The compiled part is zero at these targets.
-    found = model.compute_loss(x, outputs, outputs, w)
-    taught = {name: np.asarray(y) for name, y in teacher(x).items()}
+    found = model.compute_loss(X, outputs, outputs, w)
+    taught = {name: np.asarray(y) for name, y in teacher(X).items()}
     t, s = taught["a"][:, 0], outputs[1][:, 0]
     expected = -(t * np.log(s) + (1 - t) * np.log(1 - s))
     expected += divergence(np.log(taught["z"]), np.log(outputs[0]), 2.0)
     assert float(found) == pytest.approx(0.5 * np.mean(w * expected), rel=1e-4)
 
 
-def test_mistakes_are_named(rng):
+def test_mistakes_are_named():
     with pytest.raises(ValueError, match=r"from_logits.*linear"):
         distiller(network(None))
     logits = keras_lab.SoftTargets(from_logits=True)
@@ -170,4 +166,4 @@ def test_mistakes_are_named(rng):
     model, _ = distiller(network())
     model.learn_from(network(outputs=5))
     with pytest.raises(ValueError, match=r"\(4,\).*Received: \[\(5,\)\]"):
-        model.fit(*data(rng), verbose=0)
+        model.fit(X, Y, verbose=0)

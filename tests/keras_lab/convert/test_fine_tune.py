@@ -6,16 +6,15 @@ import pytest
 from keras import layers
 
 import keras_lab
+from keras_lab.convert.distillation import map_losses
 from keras_lab.convert.fine_tune import _soft_loss
-from tests.keras_lab.convert.support import assert_same, random, sequential
+from tests.keras_lab.support import assert_same, random, sequential
+
+X = random((300, 6), 1)
+Y = (X @ random((6, 4))).argmax(axis=1)
 
 
-def data(rng):
-    x = rng.normal(size=(300, 6)).astype("float32")
-    return x, (x @ random((6, 4))).argmax(axis=1)
-
-
-def classifier(x, y, activation="softmax", epochs=10):
+def classifier(activation="softmax", epochs=10):
     model = sequential(
         (6,),
         layers.Dense(32),
@@ -27,33 +26,26 @@ def classifier(x, y, activation="softmax", epochs=10):
     logits = activation is None
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=logits)
     model.compile("adam", loss, metrics=["accuracy"])
-    model.fit(x, y, epochs=epochs, verbose=0)
+    model.fit(X, Y, epochs=epochs, verbose=0)
     return model
 
 
-@pytest.mark.parametrize(
-    "logits", [pytest.param(False, marks=pytest.mark.slow), True]
-)
-def test_each_stage_is_measured_and_the_trained_model_stays(
-    rng, capsys, logits
-):
-    x, y = data(rng)
+def test_each_stage_is_measured_and_the_trained_model_stays(capsys):
+    """Of a network that ends in logits, on a dataset."""
+    tf = pytest.importorskip("tensorflow")
     keras.utils.set_random_seed(0)
-    trained = classifier(x, y, None if logits else "softmax")
+    trained = classifier(activation=None)
     before = trained.get_weights()
-    train = (x, y)
-    if logits:
-        tf = pytest.importorskip("tensorflow")
-        train = tf.data.Dataset.from_tensor_slices((x, y)).batch(100)
+    train = tf.data.Dataset.from_tensor_slices((X, Y)).batch(100)
     model, history = keras_lab.fine_tune(
-        trained, train, validation_data=(x, y), epochs=5, verbose=2
+        trained, train, validation_data=(X, Y), epochs=5, verbose=2
     )
     stages = history.stages
     assert list(stages) == ["float", "binarized", "recalibrated", "fine-tuned"]
     assert stages["fine-tuned"]["loss"] < stages["recalibrated"]["loss"]
-    scores = model.predict(x, verbose=0).argmax(axis=1)
+    scores = model.predict(X, verbose=0).argmax(axis=1)
     accuracy = stages["fine-tuned"]["accuracy"]
-    assert np.mean(scores == y) == pytest.approx(accuracy, abs=1e-6)
+    assert np.mean(scores == Y) == pytest.approx(accuracy, abs=1e-6)
     assert len(history.history["loss"]) == 5
     printed = capsys.readouterr().out
     assert all(f"{stage}: accuracy" in printed for stage in stages)
@@ -61,8 +53,7 @@ def test_each_stage_is_measured_and_the_trained_model_stays(
     assert_same(before, trained.get_weights())
 
 
-def test_several_outputs_each_have_their_loss(rng):
-    x, y = data(rng)
+def test_several_outputs_each_have_their_loss():
     inputs = keras.Input((6,))
     hidden = layers.Dense(8, "relu")(layers.Dense(8, "relu")(inputs))
     outputs = {
@@ -71,48 +62,46 @@ def test_several_outputs_each_have_their_loss(rng):
     }
     trained = keras.Model(inputs, outputs)
     loss = {"label": "sparse_categorical_crossentropy", "value": "mse"}
-    target = {"label": y, "value": x[:, :1]}
+    target = {"label": Y, "value": X[:, :1]}
     model, history = keras_lab.fine_tune(
         trained,
-        (x, target),
-        validation_data=(x, target),
+        (X, target),
+        validation_data=(X, target),
         epochs=1,
         loss=loss,
         verbose=0,
     )
     assert set(model.output) == {"label", "value"}
     assert {"label_loss", "value_loss"} <= history.stages["float"].keys()
-    losses = _soft_loss(loss)
+    losses = map_losses(_soft_loss, loss)
     assert type(losses["label"]) is keras_lab.SoftTargets
     assert type(losses["value"]) is keras.losses.MeanSquaredError
     binary = _soft_loss(keras.losses.BinaryCrossentropy(from_logits=True))
     assert binary.name == "binary_crossentropy"
 
 
-def test_what_is_missing_is_named_before_the_work(rng):
-    x, y = data(rng)
+def test_what_is_missing_is_named_before_the_work():
     plain = sequential((6,), *(layers.Dense(4) for _ in range(3)))
     with pytest.raises(ValueError, match="Received: loss=None"):
-        keras_lab.fine_tune(plain, (x, y))
+        keras_lab.fine_tune(plain, (X, Y))
     with pytest.raises(TypeError, match=r"`validation_data`.*a generator"):
-        keras_lab.fine_tune(plain, (x, y), iter([(x, y)]), loss="mse")
+        keras_lab.fine_tune(plain, (X, Y), iter([(X, Y)]), loss="mse")
     with pytest.raises(ValueError, match="of length 4"):
-        keras_lab.fine_tune(plain, (x, y, y, y), loss="mse")
+        keras_lab.fine_tune(plain, (X, Y, Y, Y), loss="mse")
     with pytest.raises(ValueError, match="epochs=0"):
-        keras_lab.fine_tune(plain, (x, y), loss="mse", epochs=0)
+        keras_lab.fine_tune(plain, (X, Y), loss="mse", epochs=0)
     with pytest.raises(TypeError, match="must be a Keras model"):
-        keras_lab.fine_tune(None, (x, y))
+        keras_lab.fine_tune(None, (X, Y))
 
 
-def test_the_weights_of_losses_and_samples_count(rng):
-    x, y = data(rng)
-    trained = classifier(x, y, epochs=1)
+def test_the_weights_of_losses_and_samples_count():
+    trained = classifier(epochs=1)
     trained.compile(
         "adam", "sparse_categorical_crossentropy", loss_weights=[0.5]
     )
-    weights = np.linspace(0, 1, len(x))
-    validation = (x, y, weights)
-    expected = trained.evaluate(x, y, sample_weight=weights, verbose=0)
+    weights = np.linspace(0, 1, len(X))
+    validation = (X, Y, weights)
+    expected = trained.evaluate(X, Y, sample_weight=weights, verbose=0)
     _, history = keras_lab.fine_tune(
         trained, validation, validation, epochs=1, verbose=0
     )
@@ -120,15 +109,14 @@ def test_the_weights_of_losses_and_samples_count(rng):
     assert found == pytest.approx(float(np.ravel(expected)[0]), rel=1e-5)
 
 
-def test_each_validation_sees_recalibrated_batch_norms(rng):
+def test_each_validation_sees_recalibrated_batch_norms():
     def always_three(y, y_pred):
         return 3 * keras.ops.ones(keras.ops.shape(y)[0])
 
-    x, y = data(rng)
     _, history = keras_lab.fine_tune(
-        classifier(x, y, epochs=1),
-        (x, y),
-        (x, y),
+        classifier(epochs=1),
+        (X, Y),
+        (X, Y),
         epochs=2,
         metrics=[always_three],
         verbose=0,

@@ -1,8 +1,5 @@
 """`freeze`: the same network in plain Keras layers."""
 
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -10,10 +7,14 @@ from keras import layers
 
 import keras_lab
 from keras_lab.quantizers import SignActivation
-from tests.keras_lab.convert.support import (
+from tests.keras_lab.convert import test_blocks
+from tests.keras_lab.interpreter import run
+from tests.keras_lab.layers.cases import OPTIONS, make
+from tests.keras_lab.support import (
     Holder,
     assert_same,
     random,
+    saved_and_loaded,
     sequential,
 )
 
@@ -36,33 +37,20 @@ def check_freeze(model, inputs, tolerance=0):
     return frozen
 
 
-# layer: (arguments, options, shape of an input)
-LAYERS = {
-    "Dense": ((5,), {"use_bias": False}, (3, 7)),
-    "Conv1D": ((4, 3), {"padding": "causal", "dilation_rate": 2}, (9, 2)),
-    "Conv2D": ((4, 3), {"strides": (2, 1), "groups": 2}, (8, 7, 2)),
-    "Conv3D": ((4, 2), {"padding": "same"}, (4, 5, 6, 2)),
-    "DepthwiseConv2D": ((3,), {"depth_multiplier": 2}, (8, 7, 3)),
-    "SeparableConv2D": ((4, 3), {"depth_multiplier": 2}, (8, 7, 3)),
-    "Conv2DTranspose": ((4, 3), {"strides": 2, "output_padding": 1}, (8, 7, 2)),
-}
-
-
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    ("case", "options"),
+    # TensorFlow has no convolutions with channels first on a CPU.
+    [(c, options) for c, options in OPTIONS if "data_format" not in options],
+)
 @pytest.mark.parametrize(
     ("quantizer", "inputs"),
     [("lab", "sign"), (keras_lab.LAB(scale="channel"), None), (None, None)],
 )
 def test_a_frozen_layer_is_the_keras_layer_with_the_binary_kernel(
-    name, quantizer, inputs
+    case, options, quantizer, inputs
 ):
-    arguments, options, shape = LAYERS[name]
-    layer = getattr(keras_lab, f"Binary{name}")(
-        *arguments,
-        **options,
-        activation="relu",
-        kernel_quantizer=quantizer,
-        input_quantizer=inputs,
+    layer, (_, *shape) = make(
+        case, **options, kernel_quantizer=quantizer, input_quantizer=inputs
     )
     model = sequential(shape, layer)
     frozen = check_freeze(model, random((2, *shape)))
@@ -94,8 +82,7 @@ def test_recurrent_layers_and_wrappers_are_frozen(case, rng):
     shape, dtype, inputs = (6, 4), "float32", random((3, 6, 4))
     if case == "one hot":
         shape, dtype, inputs = (6, 1), "int32", rng.integers(0, 7, (3, 6, 1))
-    model = keras.Sequential([keras.Input(shape, dtype=dtype)])
-    model.add(RECURRENT[case]())
+    model = sequential(shape, RECURRENT[case](), dtype=dtype)
     check_freeze(model, inputs, tolerance=1e-6)
 
 
@@ -149,26 +136,38 @@ def test_a_shared_layer_with_sign_inputs_takes_inputs_of_several_shapes(
     model = keras.Model(inputs, list(map(shared, inputs)))
     x = [random((2, *shape)) for shape in shapes]
     frozen = keras_lab.freeze(model)
-    frozen.save(tmp_path / "plain.keras")
-    again = keras.models.load_model(tmp_path / "plain.keras")
+    again = saved_and_loaded(frozen, tmp_path)
     for other in (frozen, again):
         assert_same(other(x), model(x))
 
 
-@pytest.mark.parametrize(
-    "options", [{"activation": "sign"}, {"input_quantizer": "sign"}]
-)
-def test_the_sign_of_a_state_has_no_counterpart_in_keras(options):
-    model = sequential(
-        (6, 4), keras_lab.BinaryLSTM(5, **options, name="memory")
-    )
-    with pytest.raises(ValueError, match="'memory' has no counterpart"):
+def attention():
+    inputs = keras.Input((5, 8))
+    layer = keras_lab.BinaryMultiHeadAttention(2, 4, input_quantizer="sign")
+    return keras.Model(inputs, layer(inputs, inputs))
+
+
+SIGNS_INSIDE = {
+    "output": lambda: sequential((6, 4), keras_lab.BinaryLSTM(5, "sign")),
+    "state": lambda: sequential(
+        (6, 4), keras_lab.BinaryLSTM(5, input_quantizer="sign")
+    ),
+    "attention": attention,
+    "block": lambda: keras_lab.binarize_model(
+        test_blocks.model_of(test_blocks.Block()), "lab", "sign"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SIGNS_INSIDE)
+def test_the_sign_of_a_value_inside_a_layer_has_no_counterpart_in_keras(case):
+    model = SIGNS_INSIDE[case]()
+    x = random((3, *model.input_shape[1:]))
+    with pytest.raises(ValueError, match="has no counterpart"):
         keras_lab.freeze(model)
     frozen = keras_lab.freeze(model, strict=False)
-    inputs = random((3, 6, 4))
-    np.testing.assert_allclose(frozen(inputs), model(inputs), atol=1e-6)
-    kernel = frozen.layers[0].cell.kernel.numpy()
-    np.testing.assert_array_equal(kernel, model.layers[0].cell.binary_kernel)
+    np.testing.assert_allclose(frozen(x), model(x), atol=1e-6)
+    assert not keras_lab.binary_weights(frozen)
 
 
 def test_a_trained_model_loads_where_keras_lab_cannot_be_imported(tmp_path):
@@ -188,14 +187,16 @@ def test_a_trained_model_loads_where_keras_lab_cannot_be_imported(tmp_path):
     assert not isinstance(frozen, keras_lab.LABModel)
     frozen.save(tmp_path / "plain.keras")
     np.save(tmp_path / "inputs.npy", inputs)
-    program = """
-import sys
-sys.modules["keras_lab"] = None
-import keras, numpy
-model = keras.models.load_model("plain.keras")
-numpy.save("outputs.npy", model(numpy.load("inputs.npy")))
-"""
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    run(
+        f"""
+        import os, sys
+        sys.modules["keras_lab"] = None
+        import keras, numpy
+        os.chdir({str(tmp_path)!r})
+        model = keras.models.load_model("plain.keras")
+        numpy.save("outputs.npy", model(numpy.load("inputs.npy")))
+        """
+    )
     assert_same(np.load(tmp_path / "outputs.npy"), model(inputs))
 
 

@@ -8,7 +8,7 @@ from keras import layers
 import keras_lab
 from keras_lab.binary_weight import weights_of
 from keras_lab.convert.graph import binary_weights, leaf_layers, walk
-from tests.keras_lab.convert.support import sequential
+from tests.keras_lab.support import Subclassed, sequential
 
 
 def fc():
@@ -44,16 +44,9 @@ class Block(layers.Layer):
         return x
 
 
-class Subclassed(keras.Model):
-    def __init__(self):
-        super().__init__(name="subclassed")
-        self.towers = [tower("left"), tower("right")]
-        self.block = Block(name="block")
-
-    def call(self, x):
-        for layer in (*self.towers, self.block):
-            x = layer(x)
-        return x
+def subclassed():
+    towers = tower("left"), tower("right")
+    return Subclassed(*towers, Block(name="block"), name="subclassed")
 
 
 def called(model):
@@ -84,7 +77,7 @@ CONTAINERS = {
     ),
     "custom layer": (lambda: called(Block()), BLOCK),
     "subclassed": (
-        lambda: called(Subclassed()),
+        lambda: called(subclassed()),
         ["left/fc/kernel", "right/fc/kernel", *(f"block/{x}" for x in BLOCK)],
     ),
     "shared": (shared_tower, ["shared/fc/kernel"]),

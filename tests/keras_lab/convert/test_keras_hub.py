@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import keras_lab
-from tests.keras_lab.convert.support import assert_same
+from tests.keras_lab.support import assert_same, saved_and_loaded
 from tflite_export import export_tflite, read_packed
 
 keras_hub = pytest.importorskip("keras_hub")
@@ -67,8 +67,7 @@ def test_in_full_precision_the_outputs_are_the_same(name, ends, tmp_path):
     new = keras_lab.binarize_model(
         model, None, skip_first=ends, skip_last=False
     )
-    new.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
+    again = saved_and_loaded(new, tmp_path)
     for other in (new, again):
         for a, b in zip(outputs(other, x), outputs(model, x), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-5)
@@ -95,8 +94,7 @@ def test_it_is_saved_resumed_frozen_and_exported(name, tmp_path):
     )
     new.compile(keras_lab.LABAdam(1e-3), "mse", jit_compile=False)
     new.fit(x, y, verbose=0)
-    new.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
+    again = saved_and_loaded(new, tmp_path)
     assert_same(new.get_weights(), again.get_weights())
     for model in (new, again):
         model.fit(x, y, verbose=0, shuffle=False)

@@ -6,7 +6,7 @@ import pytest
 from keras import layers
 
 import keras_lab
-from tests.keras_lab.convert.support import (
+from tests.keras_lab.support import (
     assert_equal_in_full_precision,
     in_full_precision,
     random,
@@ -26,9 +26,7 @@ def test_what_was_adapted_to_data_stays_so(rebuild):
     lookup = layers.IntegerLookup()
     lookup.adapt([1, 2, 3, 5])
     # The dense layer takes integers.
-    model = keras.Sequential(
-        [keras.Input((1,), dtype="int64"), lookup, layers.Dense(3)]
-    )
+    model = sequential((1,), lookup, layers.Dense(3), dtype="int64")
     x = np.array([[1], [5], [7]])
     np.testing.assert_array_equal(rebuild(model)(x), model(x))
 

@@ -7,6 +7,7 @@ from keras import ops
 
 import keras_lab
 from tests.keras_lab.engine import compiled, gradients_of
+from tests.keras_lab.layers.cases import copy_forward_weights
 
 KINDS = ["LSTM", "GRU", "SimpleRNN"]
 GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
@@ -23,23 +24,28 @@ def binary(kind, **options):
     return getattr(keras_lab, f"Binary{kind}")(UNITS, **options)
 
 
-def pair(kind, quantizer, features=FEATURES, **options):
+def pair(kind, quantizer, **options):
     """A binary layer, and Keras' with the weights of its forward pass."""
     layer = binary(kind, kernel_quantizer=quantizer, **options)
     plain = getattr(keras.layers, kind)(UNITS, **options)
-    shape = (BATCH, TIME, features)
-    layer.build(shape)
-    plain.build(shape)
-    copy_forward_weights(layer.cell, plain.cell)
+    for each in (layer, plain):
+        each.build((BATCH, TIME, FEATURES))
+    copy_with_bias(layer.cell, plain.cell)
     return layer, plain
 
 
-def copy_forward_weights(cell, plain):
+def build_alike(layer, other, shape, other_shape=None):
+    """Builds two layers; the second one gets the weights of the first."""
+    layer.build(shape)
+    other.build(other_shape or shape)
+    other.set_weights(layer.get_weights())
+
+
+def copy_with_bias(cell, plain):
+    """Also gives both of them a bias that is not zero."""
     if cell.bias is not None:
         cell.bias.assign(random(*cell.bias.shape, seed=9))
-        plain.bias.assign(cell.bias)
-    plain.kernel.assign(cell.binary_kernel)
-    plain.recurrent_kernel.assign(cell.binary_recurrent_kernel)
+    copy_forward_weights(cell, plain)
 
 
 def outputs_and_gradients(layer, weights, x, jit_compile=None, **call):

@@ -6,61 +6,30 @@ import pytest
 from keras import layers
 
 import keras_lab
-from keras_lab._backend import backend
 from tests.keras_lab.engine import NAME, dtype_of
+from tests.keras_lab.layers.cases import CASES, OTHER_CASES, built, make
+from tests.keras_lab.support import random, saved_and_loaded, sequential
 
 WORDS = np.array([[1, 2, 0], [3, 1, 1]], "int32")
-# name: (class, arguments, shape of the inputs)
-CASES = {
-    "Dense": ((4,), (7,)),
-    "EinsumDense": (("abc,cd->abd", (None, 4)), (3, 7)),
-    "Embedding": ((9, 4), (3,)),
-    "Conv1D": ((4, 3), (9, 2)),
-    "Conv2D": ((4, 3), (8, 7, 2)),
-    "DepthwiseConv2D": ((3,), (8, 7, 3)),
-    "SeparableConv2D": ((4, 3), (8, 7, 3)),
-    "Conv2DTranspose": ((4, 3), (8, 7, 2)),
-    "LSTM": ((4,), (5, 3)),
-    "GRU": ((4,), (5, 3)),
-    "SimpleRNN": ((4,), (5, 3)),
-}
-SLOW = pytest.mark.slow
-each = pytest.mark.parametrize("name", CASES)
-some = pytest.mark.parametrize("name", ["Dense", "EinsumDense", "Embedding"])
+each = pytest.mark.parametrize("case", CASES | OTHER_CASES)
+some = pytest.mark.parametrize("case", ["dense", "einsum", "embedding"])
 
 
-def make(name, kind="Binary", **options):
-    arguments, shape = CASES[name]
-    module = keras_lab if kind else keras.layers
-    return getattr(module, kind + name)(*arguments, **options), (2, *shape)
-
-
-def inputs_of(name, shape, seed=0):
-    rng = np.random.default_rng(seed)
-    if name == "Embedding":
-        return rng.integers(0, 9, shape)
-    return rng.normal(size=shape).astype("float32")
+def inputs_of(case, shape):
+    if case == "embedding":
+        return np.random.default_rng(0).integers(0, 9, shape)
+    return random(shape)
 
 
 @each
-@pytest.mark.parametrize(
-    "policy",
-    [
-        "float64",
-        "mixed_bfloat16",
-        pytest.param("float16", marks=SLOW),
-        pytest.param("bfloat16", marks=SLOW),
-    ],
-)
-def test_every_dtype_policy_gives_the_dtypes_of_keras(name, policy):
-    if policy == "bfloat16" and name in ("LSTM", "GRU", "SimpleRNN"):
-        pytest.skip("TensorFlow has no orthogonal matrices of bfloat16.")
-    if (name, policy, NAME) == ("SimpleRNN", "float64", "jax"):
+@pytest.mark.parametrize("policy", ["float64", "mixed_bfloat16"])
+def test_every_dtype_policy_gives_the_dtypes_of_keras(case, policy):
+    if (case, policy, NAME) == ("simple_rnn", "float64", "jax"):
         pytest.skip("Keras' own SimpleRNN of float64 fails on JAX")
     (layer, shape), (plain, _) = (
-        make(name, kind, dtype=policy) for kind in ("Binary", "")
+        make(case, prefix, dtype=policy) for prefix in ("Binary", "")
     )
-    x = inputs_of(name, shape)
+    x = inputs_of(case, shape)
     assert dtype_of(layer(x)) == dtype_of(plain(x))
     assert layer(keras.Input(shape[1:])).dtype == dtype_of(plain(x))
     dtypes = {
@@ -70,18 +39,19 @@ def test_every_dtype_policy_gives_the_dtypes_of_keras(name, policy):
 
 
 @each
-@pytest.mark.parametrize(
-    "mode", ["float8", *(pytest.param(m, marks=SLOW) for m in ("int8", "int4"))]
-)
-def test_a_binary_layer_refuses_quantization_and_stays_intact(name, mode):
-    layer, shape = make(name)
-    x = inputs_of(name, shape)
+def test_a_binary_layer_refuses_quantization_and_stays_intact(case):
+    layer, shape = make(case)
+    x = inputs_of(case, shape)
     expected, weights = np.asarray(layer(x)), len(layer.weights)
-    with pytest.raises(NotImplementedError):
-        layer.quantize(mode, type_check=False)
     inner = getattr(layer, "cell", layer)
-    with pytest.raises(ValueError, match="cannot be quantized"):
-        inner.dtype_policy = f"{mode}_from_float32"
+    for mode in ("float8", "int8", "int4"):
+        policy = f"{mode}_from_float32"
+        with pytest.raises(NotImplementedError):
+            layer.quantize(mode, type_check=False)
+        with pytest.raises(ValueError, match="cannot be quantized"):
+            inner.dtype_policy = policy
+        with pytest.raises(ValueError, match=f"Received: dtype='{policy}"):
+            make(case, dtype=policy)
     if hasattr(layer, "enable_lora"):
         with pytest.raises(NotImplementedError, match="low-rank"):
             layer.enable_lora(2)
@@ -90,47 +60,16 @@ def test_a_binary_layer_refuses_quantization_and_stays_intact(name, mode):
     np.testing.assert_array_equal(layer(x), expected)
 
 
-@each
-def test_a_quantized_policy_is_an_error_at_once(name):
-    policies = [f"{mode}_from_float32" for mode in ("float8", "int8")]
-    for policy in policies:
-        with pytest.raises(ValueError, match=f"Received: dtype='{policy}"):
-            make(name, dtype=policy)
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(policies[0])
-    try:
-        with pytest.raises(ValueError, match="cannot be quantized"):
-            make(name)
-    finally:
-        keras.config.set_dtype_policy(before)
-
-
-@each
-def test_it_has_the_variables_of_keras_and_alphas(name):
-    (layer, shape), (plain, _) = (make(name, kind) for kind in ("Binary", ""))
-    layer.build(shape)
-    plain.build(shape)
-    count = len(keras_lab.binary_weights(layer))
-    trainable = count if backend.SCALE_IS_TRAINABLE else 0
-    for kind, alphas in (
-        ("trainable_variables", trainable),
-        ("non_trainable_variables", count - trainable),
-    ):
-        ours, keras_ = (len(getattr(x, kind)) for x in (layer, plain))
-        assert ours - alphas == keras_
-
-
 @some
 @pytest.mark.parametrize("change", ["lora", "int8", "int4"])
 def test_in_full_precision_lora_and_quantization_are_those_of_keras(
-    name, change, tmp_path
+    case, change, tmp_path
 ):
-    layer, shape = make(name, kernel_quantizer=None)
-    x, outputs = inputs_of(name, shape), []
-    model = keras.Sequential([keras.Input(shape[1:]), layer])
+    layer, shape = make(case, kernel_quantizer=None)
+    x, outputs = inputs_of(case, shape), []
+    model = sequential(shape[1:], layer)
     model(x)
-    plain, _ = make(name, "")
-    plain.build(shape)
+    plain, _ = built(case, "")
     plain.set_weights(layer.get_weights())
     for each_layer in (layer, plain):
         if change == "lora":
@@ -145,8 +84,7 @@ def test_in_full_precision_lora_and_quantization_are_those_of_keras(
             each_layer.quantize(change)
         outputs.append(np.asarray(each_layer(x)))
     np.testing.assert_allclose(*outputs, rtol=1e-6)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
+    again = saved_and_loaded(model, tmp_path)
     np.testing.assert_allclose(again(x), outputs[0], rtol=1e-6, atol=1e-7)
     assert len(again.weights) == len(model.weights)
 
@@ -156,7 +94,7 @@ def test_masks_pass_as_in_keras():
     np.testing.assert_array_equal(embedding.compute_mask(WORDS), WORDS != 0)
     for binary, plain in (
         (keras_lab.BinaryDense(4), layers.Dense(4)),
-        (make("EinsumDense")[0], make("EinsumDense", "")[0]),
+        (make("einsum")[0], make("einsum", "")[0]),
         (keras_lab.BinaryLSTM(4), layers.LSTM(4)),
     ):
         assert binary.supports_masking == plain.supports_masking
@@ -167,11 +105,11 @@ def test_masks_pass_as_in_keras():
     assert y.shape == (2, 3, 4)
 
 
-@pytest.mark.parametrize("name", ["Dense", "Conv2D", "DepthwiseConv2D"])
+@pytest.mark.parametrize("case", ["dense", "conv2d", "depthwise"])
 @pytest.mark.parametrize("sign", [None, "sign"])
-def test_a_wrapper_decides_the_dtype_as_in_keras(name, sign):
-    layer, shape = make(name, input_quantizer=sign)
-    x = inputs_of(name, (2, 3, *shape[1:]))
+def test_a_wrapper_decides_the_dtype_as_in_keras(case, sign):
+    layer, shape = make(case, input_quantizer=sign)
+    x = inputs_of(case, (2, 3, *shape[1:]))
     wrapped = layers.TimeDistributed(layer, dtype="mixed_float16")
-    plain = layers.TimeDistributed(make(name, "")[0], dtype="mixed_float16")
+    plain = layers.TimeDistributed(make(case, "")[0], dtype="mixed_float16")
     assert dtype_of(wrapped(x)) == dtype_of(plain(x)) == "float16"

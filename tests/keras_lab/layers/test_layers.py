@@ -7,7 +7,7 @@ from keras import ops
 
 import keras_lab
 from keras_lab._backend import backend
-from keras_lab.quantizers import BWN, LAB, BinaryConnect
+from keras_lab.quantizers import BWN, LAB
 from tests.keras_lab.engine import (
     MANY_STEPS,
     NAME,
@@ -15,35 +15,21 @@ from tests.keras_lab.engine import (
     dtype_of,
     gradients_of,
 )
+from tests.keras_lab.layers.cases import (
+    CASES,
+    OPTIONS,
+    built,
+    copy_forward_weights,
+    make,
+)
+from tests.keras_lab.networks import alpha_of
+from tests.keras_lab.support import (
+    assert_same,
+    random,
+    saved_and_loaded,
+    sequential,
+)
 
-# name: (Keras layer, positional arguments, input shape)
-CASES = {
-    "dense": ("Dense", (5,), (7,)),
-    "dense_3d": ("Dense", (5,), (3, 7)),
-    "einsum": ("EinsumDense", ("abc,cde->abde", (3, 2, 3)), (3, 7)),
-    "conv1d": ("Conv1D", (4, 3), (9, 2)),
-    "conv2d": ("Conv2D", (4, 3), (8, 7, 2)),
-    "conv3d": ("Conv3D", (4, 2), (4, 5, 6, 2)),
-    "depthwise": ("DepthwiseConv2D", (3,), (8, 7, 3)),
-    "separable": ("SeparableConv2D", (4, 3), (8, 7, 3)),
-    "transpose": ("Conv2DTranspose", (4, 3), (8, 7, 2)),
-}
-OPTIONS = [
-    ("dense", {"activation": "relu", "use_bias": False}),
-    ("conv1d", {"padding": "causal", "dilation_rate": 2}),
-    ("conv1d", {"strides": 2, "padding": "same", "activation": "tanh"}),
-    ("conv2d", {"strides": (2, 1), "padding": "same", "use_bias": False}),
-    ("conv2d", {"dilation_rate": 2, "groups": 2, "activation": "relu"}),
-    ("conv3d", {"strides": 2, "padding": "same"}),
-    ("depthwise", {"depth_multiplier": 2, "strides": 2, "padding": "same"}),
-    ("depthwise", {"dilation_rate": 2}),
-    ("separable", {"depth_multiplier": 2, "activation": "relu"}),
-    ("transpose", {"strides": 2, "padding": "same", "output_padding": 1}),
-    ("transpose", {"strides": 3, "use_bias": False}),
-    ("conv2d", {"data_format": "channels_first", "padding": "same"}),
-    ("depthwise", {"data_format": "channels_first", "strides": 2}),
-    ("separable", {"data_format": "channels_first"}),
-]
 QUANTIZERS = {
     "lab": "lab",
     "bwn": "bwn",
@@ -57,65 +43,31 @@ each_quantizer = pytest.mark.parametrize(
 )
 
 
-def pair(case, name):
-    """Of the slow tests, each layer and each quantizer runs by default."""
-    fast = case == "dense" or name == "lab_channel"
-    marks = () if fast else pytest.mark.slow
-    return pytest.param(case, QUANTIZERS[name], marks=marks)
-
-
-each_pair = pytest.mark.parametrize(
-    ("case", "quantizer"),
-    [pair(case, name) for case in CASES for name in QUANTIZERS],
-)
-
-
-def make(case, **options):
-    name, arguments, shape = CASES[case]
-    layer = getattr(keras_lab, f"Binary{name}")(*arguments, **options)
-    return layer, (2, *shape)
-
-
-def built(case, **options):
-    layer, shape = make(case, **options)
-    layer.build(shape)
-    return layer, shape
-
-
-def random_input(shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
-
-
 def model_of(case, **options):
     layer, shape = make(case, **options)
-    return keras.Sequential(
-        [keras.Input(shape[1:]), layer, keras.layers.Flatten()]
-    )
+    return sequential(shape[1:], layer, keras.layers.Flatten())
 
 
 def plain_twin(case, layer, **options):
     """The layer of Keras with the weights of our forward pass."""
-    name, arguments, shape = CASES[case]
-    plain = getattr(keras.layers, name)(*arguments, **options)
-    plain.build((2, *shape))
-    for weight in plain.weights:
-        binary = layer.binary_weights.get(weight.name)
-        weight.assign(binary.value() if binary else getattr(layer, weight.name))
+    plain, _ = built(case, "", **options)
+    copy_forward_weights(layer, plain)
     return plain
 
 
 @each_layer
 @each_quantizer
-def test_the_forward_weight_has_one_magnitude_for_each_alpha(case, quantizer):
+def test_the_forward_weight_is_plus_or_minus_the_scale_it_starts_with(
+    case, quantizer
+):
     layer, _ = built(case, kernel_quantizer=quantizer)
     assert layer.binary_weights
     for weight in layer.binary_weights.values():
+        np.testing.assert_allclose(weight.alpha, alpha_of(weight), rtol=1e-6)
         magnitudes = np.unique(np.abs(weight.value()))
         np.testing.assert_array_equal(
             magnitudes, np.unique(weight.alpha.numpy())
         )
-        if weight.quantizer.scale == "tensor":
-            assert magnitudes.size == 1
         signs = np.where(weight.latent.numpy() >= 0, 1, -1)
         np.testing.assert_array_equal(np.sign(weight.value()), signs)
 
@@ -124,7 +76,7 @@ def test_the_forward_weight_has_one_magnitude_for_each_alpha(case, quantizer):
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_the_forward_weight_is_two_valued_in_mixed_precision(case, policy):
     layer, shape = built(case, dtype=policy)
-    layer_input = random_input(shape)
+    layer_input = random(shape)
     output = layer(layer_input)
     half = policy.removeprefix("mixed_")
     assert dtype_of(output) == half
@@ -143,23 +95,16 @@ def test_the_sign_is_that_of_the_latent_weight_not_of_its_half():
     assert np.all(np.asarray(layer(np.ones((2, 7), "float32"))) < 0)
 
 
-@each_layer
-def test_with_full_precision_it_is_the_keras_layer(case):
-    check_equals_keras(case, {}, kernel_quantizer=None)
-
-
-@pytest.mark.parametrize(("case", "options"), OPTIONS)
+@pytest.mark.parametrize(
+    ("case", "options"), [*((case, {}) for case in CASES), *OPTIONS]
+)
 @pytest.mark.parametrize("quantizer", [None, "lab", LAB(scale="channel")])
 def test_with_every_option_it_is_the_keras_layer_of_the_binary_weight(
     case, options, quantizer
 ):
-    check_equals_keras(case, options, kernel_quantizer=quantizer)
-
-
-def check_equals_keras(case, options, **binary_options):
-    layer, shape = built(case, **options, **binary_options)
+    layer, shape = built(case, **options, kernel_quantizer=quantizer)
     plain = plain_twin(case, layer, **options)
-    x = random_input(shape)
+    x = random(shape)
     # Only XLA has convolutions with channels first on a CPU.
     jit_compile = options.get("data_format") == "channels_first"
     output = compiled(layer, jit_compile)(x)
@@ -168,58 +113,33 @@ def check_equals_keras(case, options, **binary_options):
     assert tuple(layer.compute_output_shape(shape)) == tuple(output.shape)
 
 
-@each_layer
-@each_quantizer
-def test_alpha_starts_at_the_scale_of_a_uniform_curvature(case, quantizer):
-    layer, _ = built(case, kernel_quantizer=quantizer)
-    for weight in layer.binary_weights.values():
-        expected = expected_alpha(weight, None)
-        np.testing.assert_allclose(weight.alpha, expected, rtol=1e-6)
-
-
-def test_one_alpha_per_output_channel_has_its_shape():
-    shapes = {
-        "dense": (5,),
-        "einsum": (2, 3),
-        "conv2d": (4,),
-        "depthwise": (3, 1),
-        "transpose": (4,),
-    }
-    for case, shape in shapes.items():
-        layer, _ = built(case, kernel_quantizer=LAB(scale="channel"))
-        assert layer.alpha.shape == shape
-
-
-@each_layer
-@each_quantizer
-def test_config_brings_back_the_same_layer(case, quantizer):
-    layer, _ = make(case, kernel_quantizer=quantizer, input_quantizer="sign")
-    again = type(layer).from_config(layer.get_config())
-    assert again.get_config() == layer.get_config()
-    assert type(again.kernel_quantizer) is type(layer.kernel_quantizer)
-
-
-@each_pair
-def test_a_saved_model_comes_back_with_weights_and_alpha(
-    case, quantizer, tmp_path
+@pytest.mark.parametrize(
+    ("name", "arguments", "shape", "expected"),
+    [
+        ("Dense", (5,), (2, 7), (5,)),
+        ("Conv2D", (4, 3), (2, 8, 7, 2), (4,)),
+        ("DepthwiseConv2D", (3,), (2, 8, 7, 3), (3, 1)),
+        ("Conv2DTranspose", (4, 3), (2, 8, 7, 2), (4,)),
+        ("EinsumDense", ("abc,cde->abde", (None, 2, 3)), (2, 5, 7), (2, 3)),
+        ("EinsumDense", ("abcd,cde->abe", (None, 6)), (2, 5, 2, 3), (6,)),
+        ("EinsumDense", ("...x,yx->...y", 4), (2, 5, 7), (4,)),
+        ("EinsumDense", ("abc,bcd->abd", (5, 4)), (2, 5, 7), (5, 4)),
+    ],
+)
+def test_one_alpha_per_output_channel_has_its_shape(
+    name, arguments, shape, expected
 ):
-    model = model_of(case, kernel_quantizer=quantizer)
-    model.compile(keras_lab.LABAdam(0.01), "mse", **MANY_STEPS)
-    x = random_input((4, *model.input_shape[1:]))
-    model.fit(x, random_input((4, model.output_shape[1]), 1), verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
-    for old, new in zip(model.get_weights(), again.get_weights()):
-        np.testing.assert_array_equal(old, new)
-    np.testing.assert_array_equal(model(x), again(x))
+    layer = getattr(keras_lab, f"Binary{name}")(
+        *arguments, kernel_quantizer=LAB(scale="channel")
+    )
+    layer.build(shape)
+    assert layer.alpha.shape == expected
 
 
 def test_a_file_of_another_layer_is_refused_with_the_names(tmp_path):
-    model = keras.Sequential([keras.Input((7,)), keras_lab.BinaryDense(5)])
+    model = sequential((7,), keras_lab.BinaryDense(5))
     model.save_weights(tmp_path / "model.weights.h5")
-    other = keras.Sequential(
-        [keras.Input((7,)), keras_lab.BinaryDense(5, use_bias=False)]
-    )
+    other = sequential((7,), keras_lab.BinaryDense(5, use_bias=False))
     with pytest.raises(
         ValueError, match=r"Received.*'alpha', 'bias', 'kernel'"
     ):
@@ -238,7 +158,7 @@ def test_the_gradient_at_the_latent_weight_is_that_at_the_binary_weight(
     variables = [v for v in layer.trainable_variables if id(v) not in scales]
     names = [v.name for v in variables]
     assert names == [v.name for v in plain.trainable_variables]
-    x = ops.convert_to_tensor(random_input(shape))
+    x = ops.convert_to_tensor(random(shape))
     sign = keras_lab.ops.sign_activation if input_quantizer else lambda x: x
     ours = gradients_of(
         lambda x: ops.sum(layer(x) ** 2), [x], [*variables, *alphas]
@@ -246,44 +166,44 @@ def test_the_gradient_at_the_latent_weight_is_that_at_the_binary_weight(
     keras_ = gradients_of(
         lambda x: ops.sum(plain(sign(x)) ** 2), [x], plain.trainable_variables
     )
-    for a, b in zip(ours, keras_):
-        np.testing.assert_array_equal(a, b)
+    assert_same(ours[: len(keras_)], keras_)
     for gradient in ours[len(keras_) :]:
         assert np.all(np.asarray(gradient) == 0)
     for alpha in alphas:
         assert alpha.trainable is backend.SCALE_IS_TRAINABLE
 
 
-@each_pair
+@pytest.mark.parametrize(
+    ("case", "quantizer"),
+    [
+        *(("dense", quantizer) for quantizer in QUANTIZERS.values()),
+        *((case, QUANTIZERS["lab_channel"]) for case in CASES),
+    ],
+)
 def test_a_training_step_moves_the_weights_and_keeps_alpha_true(
-    case, quantizer
+    case, quantizer, tmp_path
 ):
-    model = model_of(case, kernel_quantizer=quantizer)
+    """And the model comes back from its file."""
+    model = model_of(case, kernel_quantizer=quantizer, input_quantizer="sign")
     layer = model.layers[0]
     # α is among them on JAX, and that of BinaryConnect stays 1.
     moved = [v for v in model.trainable_variables if "alpha" not in v.name]
     before = [v.numpy() for v in moved]
     optimizer = keras_lab.LABAdam(0.01)
     model.compile(optimizer, "mse", **MANY_STEPS)
-    x = random_input((8, *model.input_shape[1:]))
-    y = random_input((8, model.output_shape[1]), 1)
+    x = random((8, *model.input_shape[1:]))
+    y = random((8, model.output_shape[1]), 1)
     model.fit(x, y, batch_size=2, verbose=0)
     for old, variable in zip(before, moved):
         assert not np.array_equal(old, variable.numpy())
     for weight in layer.binary_weights.values():
-        expected = expected_alpha(weight, optimizer)
+        d = np.asarray(optimizer.curvature(weight.latent))
+        expected = alpha_of(weight, d)
         np.testing.assert_allclose(weight.alpha, expected, rtol=1e-5)
-
-
-def expected_alpha(weight, optimizer):
-    w = np.abs(weight.latent.numpy().astype("float64"))
-    axes = tuple(a for a in range(w.ndim) if a not in weight.keep)
-    if isinstance(weight.quantizer, BinaryConnect):
-        return np.ones(weight.alpha.shape)
-    if isinstance(weight.quantizer, BWN) or optimizer is None:
-        return w.mean(axis=axes)
-    d = np.asarray(optimizer.curvature(weight.latent), "float64")
-    return np.sum(d * w, axis=axes) / np.sum(d, axis=axes)
+    again = saved_and_loaded(model, tmp_path)
+    assert again.layers[0].get_config() == layer.get_config()
+    assert_same(model.get_weights(), again.get_weights())
+    np.testing.assert_array_equal(model(x), again(x))
 
 
 @each_layer
@@ -293,10 +213,9 @@ def test_a_frozen_layer_keeps_its_weights_and_alpha(case):
     model.layers[0].trainable = False
     before = [w.copy() for w in model.layers[0].get_weights()]
     model.compile(keras_lab.LABAdam(0.01), "mse", **MANY_STEPS)
-    x = random_input((8, *model.input_shape[1:]))
-    model.fit(x, random_input((8, 3), 1), batch_size=2, verbose=0)
-    for old, new in zip(before, model.layers[0].get_weights()):
-        np.testing.assert_array_equal(old, new)
+    x = random((8, *model.input_shape[1:]))
+    model.fit(x, random((8, 3), 1), batch_size=2, verbose=0)
+    assert_same(before, model.layers[0].get_weights())
 
 
 def test_latent_weights_are_clipped_by_default():
@@ -308,10 +227,10 @@ def test_latent_weights_are_clipped_by_default():
     full_precision = keras_lab.BinaryDense(5, kernel_quantizer=None)
     limits = []
     for layer in (inside, outside, wide, full_precision):
-        model = keras.Sequential([keras.Input((7,)), layer])
+        model = sequential((7,), layer)
         model.compile(keras_lab.LABAdam(3.0), "mse", **MANY_STEPS)
-        x = random_input((32, 7))
-        model.fit(x, random_input((32, 5), 1) * 100, verbose=0, epochs=5)
+        x = random((32, 7))
+        model.fit(x, random((32, 5), 1) * 100, verbose=0, epochs=5)
         limits.append(np.abs(layer.kernel.numpy()).max())
     assert limits[0] == 1.0
     assert limits[1] > 2.0
@@ -324,12 +243,10 @@ def test_arguments_keep_the_order_of_the_keras_layer():
     assert dense.activation is keras.activations.relu and not dense.use_bias
     conv = keras_lab.BinaryConv2D(4, 3, 2, "same")
     assert conv.strides == (2, 2) and conv.padding == "same"
-
-
-def test_a_regularizer_acts_on_the_latent_weight():
-    layer, _ = built("dense", kernel_regularizer=keras.regularizers.L2(0.5))
-    expected = 0.5 * np.sum(layer.kernel.numpy() ** 2)
-    np.testing.assert_allclose(layer.losses[0], expected, rtol=1e-6)
+    lstm = keras_lab.BinaryLSTM(4, "relu", "hard_sigmoid", False)
+    assert lstm.activation is keras.activations.relu and not lstm.use_bias
+    cell = keras_lab.BinaryGRUCell(4, "relu", "hard_sigmoid", False)
+    assert cell.recurrent_activation is keras.activations.hard_sigmoid
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool"])
@@ -347,11 +264,10 @@ def test_a_dense_layer_casts_integers_as_keras_does(rng, dtype, quantizer):
 @pytest.mark.parametrize("case", ["conv1d", "conv2d", "depthwise", "separable"])
 def test_a_convolution_refuses_integers_as_keras_does(case):
     layer, shape = built(case)
-    name, arguments, _ = CASES[case]
     x = np.ones(shape, "int32")
     if NAME == "tensorflow":  # JAX takes them.
         with pytest.raises(Exception, match="int32"):
-            getattr(keras.layers, name)(*arguments)(x)
+            make(case, "")[0](x)
     with pytest.raises(ValueError, match="Received: inputs of dtype int32"):
         layer(x)
 

@@ -16,6 +16,7 @@ from tests.keras_lab.layers.recurrent import (
     TIME,
     UNITS,
     binary,
+    build_alike,
     each_kind,
     random,
     trained,
@@ -23,34 +24,28 @@ from tests.keras_lab.layers.recurrent import (
 
 
 @each_kind
-def test_each_gate_of_each_matrix_has_its_own_alpha(kind):
-    layer = binary(kind)
+@pytest.mark.parametrize("scale", ["tensor", "channel"])
+def test_each_gate_of_each_matrix_has_its_own_alpha(kind, scale):
+    """Or one per unit."""
+    layer = binary(kind, kernel_quantizer=LAB(scale=scale))
     layer.build((BATCH, TIME, FEATURES))
     cell, gates = layer.cell, GATES[kind]
     shape = (gates,) if gates > 1 else ()
-    assert cell.alpha.shape == cell.recurrent_alpha.shape == shape
+    shape, axes = (shape, (0, 2)) if scale == "tensor" else ((*shape, UNITS), 0)
     for name, alpha in (
         ("kernel", cell.alpha),
         ("recurrent_kernel", cell.recurrent_alpha),
     ):
-        w = getattr(cell, name).numpy()
+        assert alpha.shape == shape
+        w = getattr(cell, name).numpy().reshape(-1, gates, UNITS)
+        expected = np.abs(w).mean(axes, keepdims=True)
+        np.testing.assert_allclose(
+            np.ravel(alpha), np.ravel(expected), rtol=1e-6
+        )
         value = np.asarray(getattr(cell, f"binary_{name}"))
-        np.testing.assert_array_equal(value > 0, w >= 0)
-        for gate, a, v in zip(
-            np.split(w, gates, axis=1),
-            np.reshape(alpha, -1),
-            np.split(value, gates, axis=1),
-        ):
-            np.testing.assert_allclose(a, np.abs(gate).mean(), rtol=1e-6)
-            np.testing.assert_array_equal(np.unique(np.abs(v)), [a])
-
-
-def test_one_alpha_per_channel_is_one_per_gate_and_unit():
-    layer = binary("LSTM", kernel_quantizer=LAB(scale="channel"))
-    layer.build((BATCH, TIME, FEATURES))
-    assert layer.cell.alpha.shape == (4, UNITS)
-    expected = np.abs(layer.cell.kernel).mean(axis=0).reshape(4, UNITS)
-    np.testing.assert_allclose(layer.cell.alpha, expected, rtol=1e-6)
+        alpha = np.reshape(alpha, expected.shape)
+        expected = alpha * oracle.sign(w)
+        np.testing.assert_array_equal(value.reshape(w.shape), expected)
 
 
 def test_outputs_are_those_of_a_numpy_lstm_with_binary_weights(rng):
@@ -77,22 +72,17 @@ def test_outputs_are_those_of_a_numpy_lstm_with_binary_weights(rng):
 def test_one_hot_inputs_by_index_are_the_dense_ones(kind, training, rng):
     layer = binary(kind, one_hot=FEATURES, return_sequences=True)
     dense = binary(kind, return_sequences=True)
-    layer.build((BATCH, TIME, 1))
-    dense.build((BATCH, TIME, FEATURES))
-    dense.set_weights(layer.get_weights())
+    build_alike(layer, dense, (BATCH, TIME, 1), (BATCH, TIME, FEATURES))
     index = rng.integers(0, FEATURES, (BATCH, TIME))
     one_hot = np.eye(FEATURES, dtype="float32")[index]
     results = []
     for model, x in ((layer, index[..., None]), (dense, one_hot)):
-        weights = trained(model.cell)
-        results.append(
-            gradients_of(
-                lambda: ops.sum(ops.sin(model(x, training=training))),
-                [],
-                weights,
-            )
+        gradients = gradients_of(
+            lambda: ops.sum(ops.sin(model(x, training=training))),
+            [],
+            trained(model.cell),
         )
-        results[-1].append(model(x, training=training))
+        results.append([*gradients, model(x, training=training)])
     for a, b in zip(*results):
         np.testing.assert_allclose(a, b, atol=2e-6)
 
@@ -113,9 +103,7 @@ def test_inputs_are_binarized_too_on_request():
     both = binary("GRU", input_quantizer="sign", binarize_inputs=True)
     state = binary("GRU", input_quantizer="sign")
     x = random(BATCH, TIME, FEATURES)
-    both.build(x.shape)
-    state.build(x.shape)
-    state.set_weights(both.get_weights())
+    build_alike(both, state, x.shape)
     np.testing.assert_array_equal(both(x), state(ops.sign(x)))
     assert not np.allclose(both(x), state(x))
 

@@ -15,7 +15,8 @@ from tests.keras_lab.layers.recurrent import (
     TIME,
     UNITS,
     binary,
-    copy_forward_weights,
+    build_alike,
+    copy_with_bias,
     each_kind,
     outputs_and_gradients,
     pair,
@@ -23,83 +24,57 @@ from tests.keras_lab.layers.recurrent import (
     trained,
 )
 
-
-def wrapped(make, wrapper, rnn=keras.layers.RNN):
-    """A layer around a cell or a recurrent layer, in the ways Keras has."""
-    if wrapper == "RNN":
-        return rnn(make(), return_sequences=True)
-    if wrapper == "last of RNN":
-        return rnn(make())
-    if wrapper == "stack":
-        return rnn([make(), make(), make()], return_sequences=True)
-    if wrapper == "stack behind a Keras cell":
-        cells = [keras.layers.GRUCell(3), make()]
-        return rnn(keras.layers.StackedRNNCells(cells))
-    if wrapper == "Bidirectional RNN":
-        return keras.layers.Bidirectional(rnn(make(), return_sequences=True))
-    if wrapper == "Bidirectional":
-        return keras.layers.Bidirectional(make(return_sequences=True))
-    return keras.layers.TimeDistributed(make())
+# What Keras puts around a cell, and around a recurrent layer.
+AROUND_CELLS = {
+    "RNN": lambda make, rnn: rnn(make(), return_sequences=True),
+    "last of RNN": lambda make, rnn: rnn(make()),
+    "stack": lambda make, rnn: rnn(
+        [make(), make(), make()], return_sequences=True
+    ),
+    "stack behind a Keras cell": lambda make, rnn: rnn(
+        keras.layers.StackedRNNCells([keras.layers.GRUCell(3), make()])
+    ),
+    "Bidirectional RNN": lambda make, rnn: keras.layers.Bidirectional(
+        rnn(make(), return_sequences=True)
+    ),
+}
+AROUND_LAYERS = {
+    "Bidirectional": lambda make: keras.layers.Bidirectional(
+        make(return_sequences=True)
+    ),
+    "TimeDistributed": lambda make: keras.layers.TimeDistributed(make()),
+}
 
 
 def cells_in(layer):
-    if hasattr(layer, "recurrent_kernel"):
-        return [layer]
-    names = ("cell", "cells", "forward_layer", "backward_layer", "layer")
-    parts = [getattr(layer, name, []) for name in names]
-    return [
-        cell for part in keras.tree.flatten(parts) for cell in cells_in(part)
-    ]
-
-
-def gradients_of_cells(layer, cells, x):
-    weights = [weight for cell in cells for weight in trained(cell)]
-    return outputs_and_gradients(layer, weights, x, training=True)
+    inner = keras_lab.walk(layer).values()
+    return [cell for cell in inner if hasattr(cell, "recurrent_kernel")]
 
 
 @each_kind
-@pytest.mark.parametrize(
-    "quantizer", [pytest.param(None, marks=pytest.mark.slow), "lab"]
-)
 @pytest.mark.parametrize("rnn", [keras_lab.BinaryRNN, keras.layers.RNN])
-@pytest.mark.parametrize(
-    "wrapper",
-    [
-        "RNN",
-        "last of RNN",
-        "stack",
-        "stack behind a Keras cell",
-        "Bidirectional RNN",
-    ],
-)
-def test_cells_work_in_a_binary_rnn_and_in_that_of_keras(
-    kind, quantizer, rnn, wrapper
-):
+@pytest.mark.parametrize("around", AROUND_CELLS)
+def test_cells_work_in_a_binary_rnn_and_in_that_of_keras(kind, rnn, around):
     make = getattr(keras_lab, f"Binary{kind}Cell")
     make_plain = getattr(keras.layers, f"{kind}Cell")
+    wrap = AROUND_CELLS[around]
     check_equals_keras(
-        wrapped(lambda: make(UNITS, kernel_quantizer=quantizer), wrapper, rnn),
-        wrapped(lambda: make_plain(UNITS), wrapper),
+        wrap(lambda: make(UNITS), rnn),
+        wrap(lambda: make_plain(UNITS), keras.layers.RNN),
         (BATCH, TIME, FEATURES),
     )
 
 
 @each_kind
-@pytest.mark.parametrize(
-    "quantizer", [pytest.param(None, marks=pytest.mark.slow), "lab"]
-)
-@pytest.mark.parametrize("wrapper", ["Bidirectional", "TimeDistributed"])
-def test_layers_work_in_what_keras_wraps_around_them(kind, quantizer, wrapper):
+@pytest.mark.parametrize("around", AROUND_LAYERS)
+def test_layers_work_in_what_keras_wraps_around_them(kind, around):
     make_plain = getattr(keras.layers, kind)
-    shape = (BATCH, TIME, FEATURES)
-    if wrapper == "TimeDistributed":
-        shape = (BATCH, 2, TIME, FEATURES)
+    wrap = AROUND_LAYERS[around]
+    steps = (2, TIME) if around == "TimeDistributed" else (TIME,)
     check_equals_keras(
-        wrapped(
-            lambda **k: binary(kind, kernel_quantizer=quantizer, **k), wrapper
-        ),
-        wrapped(lambda **k: make_plain(UNITS, **k), wrapper),
-        shape,
+        wrap(lambda **k: binary(kind, **k)),
+        wrap(lambda **k: make_plain(UNITS, **k)),
+        (BATCH, *steps, FEATURES),
     )
 
 
@@ -110,31 +85,55 @@ def check_equals_keras(layer, plain, shape):
     assert len(cells) == len(plain_cells) > 0
     for cell, plain_cell in zip(cells, plain_cells):
         if hasattr(cell, "binary_kernel"):
-            copy_forward_weights(cell, plain_cell)
+            copy_with_bias(cell, plain_cell)
         else:
             cell.set_weights(plain_cell.get_weights())
-    x = random(*shape)
-    ours = gradients_of_cells(layer, cells, x)
-    keras_ = gradients_of_cells(plain, plain_cells, x)
-    for a, b in zip(ours, keras_, strict=True):
+    results = []
+    for each, its_cells in ((layer, cells), (plain, plain_cells)):
+        weights = [weight for cell in its_cells for weight in trained(cell)]
+        results.append(
+            outputs_and_gradients(each, weights, random(*shape), training=True)
+        )
+    for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
-def test_a_users_own_call_gets_the_inputs():
-    class Residual(keras_lab.BinarySimpleRNNCell):
-        def call(self, inputs, states, training=False):
-            output, states = super().call(inputs, states, training)
-            return output + inputs, states
+class Residual(keras_lab.BinarySimpleRNNCell):
+    def call(self, inputs, states, training=False):
+        output, states = super().call(inputs, states, training)
+        return output + inputs, states
 
-    layer = keras_lab.BinaryRNN(Residual(FEATURES), return_sequences=True)
-    plain = keras_lab.BinaryRNN(
-        keras_lab.BinarySimpleRNNCell(FEATURES), return_sequences=True
-    )
-    x = random(BATCH, TIME, FEATURES)
-    layer.build(x.shape)
-    plain.build(x.shape)
-    plain.set_weights(layer.get_weights())
-    np.testing.assert_allclose(layer(x), plain(x) + x, atol=1e-6)
+
+class Doubled(keras_lab.BinaryLSTMCell):
+    def step(self, x, states, ahead, training):
+        output, states = super().step(x, states, ahead, training)
+        return 2 * output, states
+
+
+@pytest.mark.parametrize(
+    ("cell", "base", "expected"),
+    [
+        (Residual, keras_lab.BinarySimpleRNNCell, lambda y, x: y + x[:, -1]),
+        (Doubled, keras_lab.BinaryLSTMCell, lambda y, x: 2 * y),
+    ],
+)
+def test_a_users_own_call_gets_the_inputs_and_keeps_its_gradient(
+    cell, base, expected
+):
+    """And so does a step."""
+    own = keras_lab.BinaryRNN(cell(FEATURES))
+    plain = keras_lab.BinaryRNN(base(FEATURES))
+    x, results = random(BATCH, TIME, FEATURES), []
+    build_alike(own, plain, x.shape)
+    for layer, change in ((own, lambda y, x: y), (plain, expected)):
+        gradients = gradients_of(
+            lambda: ops.sum(ops.cos(change(layer(x, training=True), x))),
+            [],
+            trained(layer.cell),
+        )
+        results.append([change(layer(x), x), *gradients])
+    for a, b in zip(*results):
+        np.testing.assert_allclose(a, b, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "SimpleRNN"])
@@ -146,7 +145,7 @@ def test_the_same_cell_twice_in_a_stack_is_used_twice(kind):
     x = random(BATCH, TIME, FEATURES)
     for layer in layers:
         layer.build(x.shape)
-    copy_forward_weights(cell, plain)
+    copy_with_bias(cell, plain)
     a, b = (layer(x, training=True) for layer in layers)
     np.testing.assert_allclose(a, b, atol=1e-6)
 
@@ -173,27 +172,6 @@ def test_a_second_derivative_in_training_is_an_error():
         second(layer, True)
 
 
-def test_a_users_own_step_keeps_its_gradient():
-    class Doubled(keras_lab.BinaryLSTMCell):
-        def step(self, x, states, ahead, training):
-            output, states = super().step(x, states, ahead, training)
-            return 2 * output, states
-
-    doubled = keras_lab.BinaryRNN(Doubled(UNITS))
-    plain = keras_lab.BinaryRNN(keras_lab.BinaryLSTMCell(UNITS))
-    x, gradients = random(BATCH, TIME, FEATURES), []
-    doubled.build(x.shape)
-    plain.build(x.shape)
-    plain.set_weights(doubled.get_weights())
-    for layer, factor in ((doubled, 1), (plain, 2)):
-        gradients += gradients_of(
-            lambda: ops.sum(ops.cos(factor * layer(x, training=True))),
-            [],
-            [layer.cell.recurrent_kernel],
-        )
-    np.testing.assert_allclose(*gradients, atol=1e-6)
-
-
 @pytest.fixture
 def count_of_binarizations(monkeypatch):
     calls = []
@@ -208,16 +186,7 @@ def count_of_binarizations(monkeypatch):
 
 
 @each_kind
-@pytest.mark.parametrize(
-    "how",
-    [
-        "eager",
-        "unroll",
-        "graph",
-        "cell",
-        pytest.param("jit", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("how", ["eager", "unroll", "graph", "cell"])
 def test_the_binary_weight_is_formed_once_per_forward_pass(
     kind, how, count_of_binarizations
 ):
@@ -228,7 +197,7 @@ def test_the_binary_weight_is_formed_once_per_forward_pass(
     else:
         layer = binary(kind, unroll=how == "unroll")
     layer.build((BATCH, steps, FEATURES))
-    run = layer if how == "eager" else compiled(layer, how == "jit")
+    run = layer if how == "eager" else compiled(layer, False)
     run(random(BATCH, steps, FEATURES))
     assert sorted(count_of_binarizations) == ["kernel", "recurrent_kernel"]
 

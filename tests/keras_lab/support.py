@@ -10,8 +10,27 @@ def random(shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
-def sequential(shape, *layers, **options):
-    return keras.Sequential([keras.Input(shape), *layers], **options)
+def sequential(shape, *layers, dtype=None, **options):
+    inputs = keras.Input(shape, dtype=dtype)
+    return keras.Sequential([inputs, *layers], **options)
+
+
+def saved_and_loaded(model, folder):
+    model.save(folder / "model.keras")
+    return keras.models.load_model(folder / "model.keras")
+
+
+class Subclassed(keras.Model):
+    """A model with its own `call`, not built before it is called."""
+
+    def __init__(self, *parts, **kwargs):
+        super().__init__(**kwargs)
+        self.parts = list(parts)
+
+    def call(self, x):
+        for layer in self.parts:
+            x = layer(x)
+        return x
 
 
 class Holder(keras.layers.Layer):
