@@ -7,28 +7,45 @@ from keras import ops
 __all__ = ["sum_of", "weighted_sums"]
 
 
-def weighted_sums(function, x, w, keep, add_up=ops.sum):
-    """Σ d|w| and Σ d with d = function(x), over all axes but `keep`."""
+def weighted_sums(function, x, w, keep, add_up=ops.sum, fused=True):
+    """Σ d|w| and Σ d with d = function(x), over all axes but `keep`.
 
-    def weighted(w, x):
-        return function(x) * ops.abs(w)
+    Args:
+        fused: Whether XLA compiles it. Otherwise each operation runs by itself,
+            and what it stores of a block stays in the cache of the CPU.
+    """
 
-    above = sum_of(weighted, (w, x), keep, add_up=add_up)
+    def terms(w, x):
+        d = function(x)
+        return d * ops.abs(w), d
+
+    if not fused:
+        return _sums_of(terms, (w, x), keep, 16, add_up)
+    above = sum_of(lambda *t: terms(*t)[0], (w, x), keep, add_up=add_up)
     # With a different number of blocks: XLA computes equal expressions once,
     # and would store all of d to do so.
-    return above, sum_of(function, (x,), keep, blocks=8, add_up=add_up)
+    return above, sum_of(function, (x,), keep, 8, add_up)
 
 
 def sum_of(function, tensors, keep, blocks=16, add_up=ops.sum):
-    """Σ function(*tensors) over all axes but `keep`.
+    """Σ function(*tensors) over all axes but `keep`, see `_sums_of`."""
+
+    def terms(*tensors):
+        return [function(*tensors)]
+
+    return _sums_of(terms, tensors, keep, blocks, add_up)[0]
+
+
+def _sums_of(terms, tensors, keep, blocks, add_up):
+    """The sum of each of the terms(*tensors) over all axes but `keep`.
 
     Adds up blocks of rows, then sums the entries of that total. XLA on a
-    CPU would store function(*tensors) and then reduce it slowly; block by block
-    it is one pass over the arguments, several times faster. Blocks that end
-    within a row would cost a division per weight.
+    CPU would store the terms and then reduce them slowly; block by block it is
+    one pass over the arguments, several times faster. Blocks that end within a
+    row would cost a division per weight.
 
     Args:
-        add_up: A function of the total and of the axes to sum.
+        add_up: A function of a total and of the axes to sum.
     """
     shape = tuple(tensors[0].shape)
     if not keep:
@@ -39,13 +56,15 @@ def sum_of(function, tensors, keep, blocks=16, add_up=ops.sum):
     axes = [axis for axis in range(len(shape)) if axis not in keep]
 
     def part(start, end):
-        return function(*(x[start:end] for x in tensors))
+        return terms(*(x[start:end] for x in tensors))
 
     whole = rows - rows % size
-    total = part(0, size)
+    totals = part(0, size)
     for start in range(size, whole, size):
-        total = total + part(start, start + size)
-    total = add_up(total, axes)
+        more = part(start, start + size)
+        totals = [total + term for total, term in zip(totals, more)]
+    sums = [add_up(total, axes) for total in totals]
     if whole < rows:
-        total = total + add_up(part(whole, rows), axes)
-    return total
+        rest = part(whole, rows)
+        sums = [s + add_up(term, axes) for s, term in zip(sums, rest)]
+    return sums

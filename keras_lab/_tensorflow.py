@@ -20,7 +20,7 @@ init_scope = tf.init_scope
 sqrt, expm1 = tf.sqrt, tf.math.expm1
 # On torch that of keras.ops makes zero of a NaN.
 sign = ops.sign
-sum_of, weighted_sums = _blocks.sum_of, _blocks.weighted_sums
+sum_of = _blocks.sum_of
 
 
 def adam_update(variable, m, v, gradient, rate, betas, epsilon):
@@ -76,9 +76,7 @@ def finite(g):
     def masked():
         return ops.where(ops.isfinite(ops.square(g)), g, ops.zeros_like(g))
 
-    if control_flow_util.GraphOrParentsInXlaContext(
-        tf.compat.v1.get_default_graph()
-    ):
+    if _in_xla():
         # XLA makes it part of the update, at no cost.
         return masked()
     # Checking every entry costs more than the one sum that says whether to.
@@ -90,6 +88,12 @@ def gradients(function, variables):
     with tf.GradientTape() as tape:
         loss = function()
     return tape.gradient(loss, [variable.value for variable in variables])
+
+
+def _in_xla():
+    """Whether XLA will compile what is being traced."""
+    graph = tf.compat.v1.get_default_graph()
+    return control_flow_util.GraphOrParentsInXlaContext(graph)
 
 
 def is_concrete(x) -> bool:
@@ -135,6 +139,11 @@ def signed(alpha, w):
 
 def sync(model):
     """Gives the variables of a model their values inside an epoch of `fit`."""
+
+
+def weighted_sums(function, x, w, keep):
+    """Σ d|w| and Σ d with d = function(x), over all axes but `keep`."""
+    return _blocks.weighted_sums(function, x, w, keep, fused=_in_xla())
 
 
 class TrainStep:
