@@ -59,9 +59,9 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def mean_and_spread(values: Sequence[float], digits: int) -> str:
-    """Mean ± standard deviation over runs, if there are several."""
+    """Mean ± standard deviation over runs, if they differ."""
     mean = f"{statistics.fmean(values):.{digits}f}"
-    if len(values) == 1:
+    if len(set(values)) == 1:
         return mean
     return f"{mean} ± {statistics.stdev(values):.{digits}f}"
 

@@ -43,6 +43,7 @@ from examples.environment import (
 )
 from examples.paper import data as datasets
 from examples.paper.data import Part
+from keras_lab.files import replacing
 from keras_lab.quantizers import BWN, LAB, BinaryConnect
 
 RESNET8 = "cifar10_resnet8_mlperf_tiny.h5"
@@ -241,7 +242,12 @@ def read(folder: Path) -> dict[tuple, list[dict]]:
         result = SETTINGS | json.loads(path.read_text())
         if "exported" in result.get("accuracy", {}):
             results[describe(result), result["epochs"]].append(result)
-    return dict(sorted(results.items(), key=lambda item: item[0][::-1]))
+
+    def trials_last(item):
+        (title, epochs), _ = item
+        return "validation" in title, epochs, title
+
+    return dict(sorted(results.items(), key=trials_last))
 
 
 def describe(result) -> str:
@@ -271,9 +277,33 @@ def table(results) -> str:
     return markdown_table(("scheme", "epochs", "runs", *STAGES, "file"), lines)
 
 
+def draw(results, path: Path) -> None:
+    """The accuracy by epoch of the runs that are not trials: their means."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    shown = [item for item in results.items() if not item[1][0]["validation"]]
+    for number, ((title, epochs), runs) in enumerate(shown):
+        color, x = f"C{number}", range(1, epochs + 1)
+        test, train = (
+            100 * np.mean([run["history"][name] for run in runs], axis=0)
+            for name in ("val_accuracy", "accuracy")
+        )
+        axes.plot(x, test, color=color, label=f"{title}, {epochs} epochs")
+        axes.plot(x, train, ":", color=color)
+        axes.axhline(100 * runs[0]["accuracy"]["float"], color="black")
+    axes.set(xlabel="epoch", ylabel="accuracy, %", ylim=(70, 88))
+    axes.legend(title="test; dotted: training. Black: float")
+    with replacing(path) as partial:
+        figure.savefig(partial, format="png", dpi=120)
+
+
 def report(folder: Path) -> None:
-    """Prints the table of a folder, and puts it into its page if it has one."""
+    """Prints the table of a folder, and writes its page's table and figure."""
     results = read(folder)
+    if (folder / "README.md").exists():
+        draw(results, folder / "accuracy.png")
     runs = itertools.chain(*results.values())
     about = origin(run["environment"] for run in runs)
     show_table(folder, f"{table(results)}\n\n{about}")
