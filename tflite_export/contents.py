@@ -70,6 +70,7 @@ def describe(
     if float_bytes is None:
         more = sum(4 * row.weights - row.bytes for row in rows)
         float_bytes = expanded_bytes + more
+    oldest = describe_version(max(needs(model).values(), default=OLDEST))
     return ExportReport(
         format=format,
         layers=tuple(rows),
@@ -81,9 +82,7 @@ def describe(
         agreement=agreement,
         in_float=in_float,
         not_packed=tuple(not_packed),
-        oldest_runtime=describe_version(
-            max(needs(model).values(), default=OLDEST)
-        ),
+        oldest_runtime="" if "CUSTOM" in operators else oldest,
         batch_size=_batch_size(model),
         has_open_size=has_open_size(model),
     )

@@ -119,7 +119,7 @@ def export_tflite(
 
     # Prepare the model, and compute what the file must compute.
     frozen = keras_lab.freeze(model, strict=False)
-    batch_size = fixed_batch_size(frozen, batch_size or runtime.batch_size)
+    batch_size = fixed_batch_size(frozen, batch_size, runtime.batch_size)
     inputs, origin = validation_inputs(frozen, validation_data)
     check_states(given, model, inputs, tolerance)
     compute_in_float32(frozen)

@@ -83,8 +83,13 @@ def computing_in_float32(model: keras.Model) -> Iterator[bool]:
             layer.dtype_policy = policy
 
 
-def fixed_batch_size(model: keras.Model, batch_size: int | None) -> int | None:
-    """The batch size of the file: the given one, or the one the model needs."""
+def fixed_batch_size(
+    model: keras.Model, batch_size: int | None, default: int | None = None
+) -> int | None:
+    """The batch size of the file: the given one, or the one the model needs.
+
+    If neither says anything, it is that of the runtime, the default.
+    """
     fixed = {int(x.shape[0]) for x in model.inputs if x.shape[0] is not None}
     if fixed - {batch_size or min(fixed, default=0)}:
         raise ValueError(
@@ -92,8 +97,8 @@ def fixed_batch_size(model: keras.Model, batch_size: int | None) -> int | None:
             f"{' and '.join(map(str, sorted(fixed)))}. "
             f"Received: batch_size={batch_size}"
         )
-    if batch_size is None and fixed:
-        (batch_size,) = fixed
+    if batch_size is None:
+        batch_size = next(iter(fixed), default)
     layers = keras_lab.walk(model).values()
     if any(isinstance(layer, keras.layers.RNN) for layer in layers):
         return batch_size or 1

@@ -111,7 +111,8 @@ class ExportReport:
             they were not compared.
         not_packed: The paths of binary kernels that are stored as float32.
         oldest_runtime: The oldest runtime that runs the file, of those that
-            were tried: TensorFlow 2.13 and newer.
+            were tried: TensorFlow 2.13 and newer. Empty if the file has custom
+            operators, which no stock runtime has.
         batch_size: The batch size of the file, or `None` if it is open.
         has_open_size: Whether the batch size or another size of an input is
             open. LiteRT.js does not run such a file.
@@ -156,7 +157,10 @@ class ExportReport:
         if self.expanded_bytes != self.file_bytes:
             yield "expanded", _size(self.expanded_bytes)
         yield "expected RAM", _size(self.expected_ram_bytes)
-        yield "runtime", f"{self.oldest_runtime}, and newer"
+        if self.oldest_runtime:
+            yield "runtime", f"{self.oldest_runtime}, and newer"
+        else:
+            yield "runtime", "none of the stock ones: custom operators"
         if self.has_open_size:
             is_batch = self.batch_size is None
             which = "the batch size" if is_batch else "a size of an input"

@@ -107,8 +107,9 @@ class Runtime:
             version = known[-1] if known else (0, 0)
         if version < OLDEST:
             raise ValueError(
-                "No format runs on runtimes older than TensorFlow 2.13 or "
-                f"LiteRT 1.0. Received: runtime={name!r}"
+                "The oldest runtimes that a file can be made for are "
+                "TensorFlow 2.13 and LiteRT 1.0. "
+                f"Received: runtime={name!r}"
             )
         return cls(name, version)
 

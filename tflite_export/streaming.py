@@ -77,12 +77,15 @@ def with_zero_states(model: keras.Model, rebuilt: keras.Model, data):
 
     States that are missing are zero.
     """
-    names = input_names(model)
-    has_states = isinstance(data, dict) and set(data) > set(names)
-    if data is None or rebuilt is model or has_states:
+    if data is None or rebuilt is model:
         return data
+    names, states = input_names(model), {}
+    if isinstance(data, dict):
+        known = set(input_names(rebuilt)).difference(names)
+        states = {name: data[name] for name in known.intersection(data)}
+        data = {k: array for k, array in data.items() if k not in states}
     rank = len(model.inputs[0].shape)
-    arrays = by_input("validation_data", names, data, rank)
+    arrays = by_input("validation_data", names, data, rank) | states
     samples = len(arrays[names[0]])
     for name, tensor in zip(input_names(rebuilt), rebuilt.inputs):
         zeros = np.zeros((samples, *tensor.shape[1:]), "float32")

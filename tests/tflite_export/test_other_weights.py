@@ -163,6 +163,8 @@ def test_an_embedding_is_looked_up_in_int8():
         if name == "GATHER" and constant == [True, False]
     ]
     assert tables == ["INT8"]
+    report = inspect(content)
+    assert ("GATHER", "int8") in {(r.operator, r.kind) for r in report.layers}
 
 
 def test_weights_near_signs_are_float16_and_not_int8():

@@ -1,5 +1,6 @@
 """`runtime`: which runtimes run a file, and files for old ones."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -111,6 +112,8 @@ def test_the_browser_gets_a_batch_size_of_one(path):
     assert report.batch_size == 1 and "LiteRT.js" not in str(report)
     report = export_tflite(model, path, runtime="browser", batch_size=2)
     assert report.batch_size == 2
+    fixed = keras.Sequential([keras.Input((8,), batch_size=4), *model.layers])
+    assert export_tflite(fixed, path, runtime="browser").batch_size == 4
     transpose = inspect(exported("transpose").content("packed"))
     assert "not CompiledModel" in str(transpose)
 

@@ -173,7 +173,7 @@ def _is_embedding(model, subgraph, inputs):
     weights, indices = (subgraph.tensors[number] for number in inputs[:2])
     types = model.type_name(weights), model.type_name(indices)
     return (
-        types[0] == "FLOAT32"
+        types[0] in ("FLOAT32", "INT8")
         and types[1] in ("INT32", "INT64")
         and len(shape_of(weights)) == 2
         and shape_of(weights)[0] > 1
