@@ -51,7 +51,7 @@ def headline(results):
             megabytes,
         ),
         (
-            "inference, {} (ours: `fast`, which is in the `.tflz`)",
+            "inference, {} (ours: `fast`)",
             "fast",
             lambda row: 1000 * statistics.median(row["seconds"]["1"]),
             lambda ms: f"{ms:.3g} ms",

@@ -12,7 +12,7 @@ from benchmarks import harness, networks
 from benchmarks.peers import environments
 from benchmarks.worker import Cannot
 
-OPTIONS = {"rounds": 11, "steps_per_round": 4, "width": None}
+OPTIONS = {"rounds": 9, "steps_per_round": 20, "width": None}
 QUICK = {"rounds": 2, "steps_per_round": 1, "width": 8}
 NETWORKS = {"mlp": "mnist", "conv": "svhn32"}
 # The methods of each peer.
