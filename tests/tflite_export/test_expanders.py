@@ -73,16 +73,20 @@ def measured_javascript(folder):
     return javascript(folder, "--expose-gc")
 
 
+# There is no command for Python: it runs in this process.
 def python(folder):
-    """There is no command: it runs in this process."""
+    return io.BytesIO
 
 
-def expand_in_python(content):
-    stream = io.BytesIO(content)
+def python_from_memory(folder):
+    return bytes
+
+
+def expand_in_python(source):
     tracemalloc.start()
     start = time.process_time()
     try:
-        expanded, result = True, expand(stream, LIMIT)
+        expanded, result = True, expand(source, LIMIT)
     except ContainerError as error:
         expanded, result = False, str(error).encode()
     seconds = time.process_time() - start
@@ -118,8 +122,8 @@ def expand_all(request, commands, tmp_path):
     command = commands(request.param)
 
     def expand_all(contents):
-        if command is None:
-            return [expand_in_python(content) for content in contents]
+        if callable(command):
+            return [expand_in_python(command(content)) for content in contents]
         batch, answers = tmp_path / "batch", tmp_path / "answers"
         with batch.open("wb") as file:
             for content in contents:
@@ -138,7 +142,8 @@ def languages(*builders):
 
 # The sanitizers take time and memory themselves.
 checked = languages(python, sanitized_c, java, javascript)
-measured = languages(python, optimized_c, java, measured_javascript)
+compiled = optimized_c, java, measured_javascript
+measured = languages(python, python_from_memory, *compiled)
 
 
 @checked
