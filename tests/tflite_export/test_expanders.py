@@ -40,20 +40,24 @@ def tool(name):
     return found or pytest.skip(f"`{name}` is not installed")
 
 
-def build_c(folder, *options):
+def build_c(folder, *options, compiler="gcc"):
     program, source = folder / "driver", DRIVERS / "driver.c"
-    warnings = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     options = [*warnings, *options, f"-I{EXPANDERS}", source, "-lz"]
-    subprocess.run([tool("gcc"), *options, "-o", program], check=True)
+    subprocess.run([tool(compiler), *options, "-o", program], check=True)
     return [program]
 
 
 def sanitized_c(folder):
-    return build_c(folder, "-O1", "-fsanitize=address,undefined")
+    return build_c(folder, "-std=c99", "-O1", "-fsanitize=address,undefined")
 
 
 def optimized_c(folder):
-    return build_c(folder, "-O2")
+    return build_c(folder, "-std=c99", "-O2")
+
+
+def cpp(folder):
+    return build_c(folder, "-std=c++11", "-xc++", compiler="g++")
 
 
 def java(folder):
@@ -82,11 +86,11 @@ def python_from_memory(folder):
     return bytes
 
 
-def expand_in_python(source):
+def expand_in_python(source, limit):
     tracemalloc.start()
     start = time.process_time()
     try:
-        expanded, result = True, expand(source, LIMIT)
+        expanded, result = True, expand(source, limit)
     except ContainerError as error:
         expanded, result = False, str(error).encode()
     seconds = time.process_time() - start
@@ -121,14 +125,15 @@ def expand_all(request, commands, tmp_path):
     """A function that expands many containers in one process."""
     command = commands(request.param)
 
-    def expand_all(contents):
+    def expand_all(contents, limit=LIMIT):
         if callable(command):
-            return [expand_in_python(command(content)) for content in contents]
+            sources = map(command, contents)
+            return [expand_in_python(source, limit) for source in sources]
         batch, answers = tmp_path / "batch", tmp_path / "answers"
         with batch.open("wb") as file:
             for content in contents:
                 file.write(struct.pack("<I", len(content)) + content)
-        subprocess.run([*command, batch, answers, str(LIMIT)], check=True)
+        subprocess.run([*command, batch, answers, str(limit)], check=True)
         found = list(read_answers(answers.read_bytes()))
         assert len(found) == len(contents)
         return found
@@ -141,7 +146,7 @@ def languages(*builders):
 
 
 # The sanitizers take time and memory themselves.
-checked = languages(python, sanitized_c, java, javascript)
+checked = languages(python, sanitized_c, cpp, java, javascript)
 compiled = optimized_c, java, measured_javascript
 measured = languages(python, python_from_memory, *compiled)
 
@@ -156,14 +161,34 @@ def test_every_file_comes_back(expand_all):
         assert equal, name
 
 
+def kind_of_damage(name, content):
+    """How the message begins in each language."""
+    if name.startswith("expands to"):
+        return b"File too large: "
+    if len(content) >= 32 and content[:4] != b"TFLZ":
+        return b"Not a container: "
+    if len(content) >= 32 and content[4:8] != b"\1\0\0\0":
+        return b"Unknown container version: "
+    return b"Damaged container: "
+
+
 @checked
 def test_damage_is_refused(expand_all):
     cases = dict([*containers.damaged(), *containers.forged()])
     *answers, undamaged = expand_all([*cases.values(), containers.small()])
     assert undamaged.content == containers.SMALL_FILE
-    for name, answer in zip(cases, answers):
+    for (name, content), answer in zip(cases.items(), answers):
         assert not answer.expanded, name
-        assert answer.content, f"{name}: no message"
+        expected, problem = kind_of_damage(name, content), answer.content
+        assert expected in problem, f"{name}: {problem}"
+
+
+@languages(java)
+@pytest.mark.parametrize("size", [2**30, 2**31 - 1])
+def test_a_file_that_takes_too_much_memory_is_refused(expand_all, size):
+    content = containers.container(b"", [(0, size, 4)], b"", size=size)
+    [answer] = expand_all([content], limit=size)
+    assert b"IOException: File too large: " in answer.content
 
 
 # Node does not report bytes after the end of a deflated stream.
@@ -219,3 +244,11 @@ def test_10_mb_take_milliseconds(request, expand_all):
     in_c = "optimized_c" in request.node.name
     limit = 0.02 if in_c else 0.05
     assert min(answer.seconds for answer in answers) < limit
+
+
+@languages(optimized_c)
+def test_thousands_of_ranges_take_milliseconds(expand_all):
+    ranges = [(i, 1, 1) for i in range(16_384)]
+    content = b"\1" * len(ranges)
+    [answer] = expand_all([containers.container(content, ranges, content)])
+    assert answer.content == content and answer.seconds < 0.02
