@@ -4,6 +4,7 @@ import io
 import random
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -78,6 +79,14 @@ def test_weights_take_a_bit_each(per_byte):
 
 def test_repeated_weights_are_deflated():
     assert len(shrink(b"\x01" * 1_000_000)) < 2000
+
+
+def test_weights_of_other_values_are_deflated_quickly():
+    rng = np.random.default_rng(1)
+    content = rng.choice([-127, 127], 2_000_000).astype(np.int8).tobytes()
+    start = time.process_time()
+    assert len(shrink(content)) < len(content) / 6
+    assert time.process_time() - start < 1.5
 
 
 def test_the_longest_of_too_many_ranges_are_kept(monkeypatch):
