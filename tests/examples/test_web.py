@@ -166,6 +166,25 @@ def test_a_digit_is_drawn_and_removed_by_keyboard(page):
     assert answer(page) == "1"
     page.keyboard.press("Backspace")
     assert answer(page) == "Draw a digit from 0 to 9."
+    page.keyboard.press("Space")
+    page.keyboard.press("Backspace")
+    assert page.inner_text("#pen") == "Pen up"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [("Delete", "Draw a digit from 0 to 9."), ("Backspace", "7")],
+)
+def test_a_stroke_ends_if_it_is_removed_in_the_middle(page, key, expected):
+    draw(page, LINES[7])
+    errors = []
+    page.on("pageerror", lambda error: errors.append(error))
+    page.mouse.down()
+    page.keyboard.press(key)
+    page.mouse.move(0, 0, steps=3)
+    assert answer(page) == expected
+    assert not errors
 
 
 @pytest.mark.slow
