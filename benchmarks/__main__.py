@@ -88,10 +88,7 @@ def run_in_process(*arguments) -> bool:
 
 
 def main(argv=None, module="benchmarks", parts=None) -> int:
-    """Runs the parts, writes the tables, and returns the exit code.
-
-    Without `parts`, the command line names them. `module` is for the help.
-    """
+    """Runs the parts, writes the tables, and returns the exit code."""
     arguments, done = parse(argv, module, parts), []
     try:
         if not arguments.report:

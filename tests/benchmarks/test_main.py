@@ -80,9 +80,7 @@ def test_a_damaged_file_is_named_and_stays(programs, tmp_path, capsys):
 def test_the_help_of_one_part_names_no_other(capsys):
     with pytest.raises(SystemExit, match="0"):
         command.main(["-h"], "benchmarks.runtimes", ["runtime_support"])
-    text = capsys.readouterr().out
-    assert text.startswith("usage: python -m benchmarks.runtimes ")
-    assert "resnet8" not in text
+    assert "resnet8" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("options", [["--quick"], ["latency"]])
