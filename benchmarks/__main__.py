@@ -30,18 +30,20 @@ ON_REQUEST = {
 }
 
 
-def parse(argv):
+def parse(argv, module, parts):
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description=__doc__.split("\n\n")[0]
+        prog=f"python -m {module}", description=__doc__.split("\n\n")[0]
     )
+    parser.set_defaults(parts=parts)
     add = parser.add_argument
-    add(
-        "parts",
-        nargs="*",
-        metavar="PART",
-        help="default: "
-        f"{', '.join(PARTS)}; on request: {', '.join(ON_REQUEST)}",
-    )
+    if parts is None:
+        add(
+            "parts",
+            nargs="*",
+            metavar="PART",
+            help="default: "
+            f"{', '.join(PARTS)}; on request: {', '.join(ON_REQUEST)}",
+        )
     add("--again", action="store_true", help="run finished parts again")
     add("--quick", action="store_true", help="a smoke test; needs --results")
     add("--report", action="store_true", help="run nothing, write the tables")
@@ -85,9 +87,9 @@ def run_in_process(*arguments) -> bool:
     return process.exitcode == 0
 
 
-def main(argv=None) -> int:
+def main(argv=None, module="benchmarks", parts=None) -> int:
     """Runs the parts, writes the tables, and returns the exit code."""
-    arguments, done = parse(argv), []
+    arguments, done = parse(argv, module, parts), []
     try:
         if not arguments.report:
             arguments.results.mkdir(parents=True, exist_ok=True)

@@ -27,6 +27,8 @@ from tflite_export.expanders.tflz import (
 # A range costs 12 bytes in the table. Deflate, too, comes close to one bit per
 # weight, so a short stretch is better left to it.
 SHORTEST = 256
+# Level 9 takes 30 times longer than 6 for some data, and saves little.
+SMALL_REST = 1 << 20
 LARGEST = (1 << 32) - 1
 LARGEST_MODEL = (1 << 31) - 1  # A flatbuffer cannot be larger.
 
@@ -96,7 +98,8 @@ def shrink(content: bytes) -> bytes:
     kept = np.ones(len(data), bool)
     for offset, length, _ in ranges:
         kept[offset : offset + length] = False
-    rest = zlib.compress(data[kept].tobytes(), 9)
+    rest = data[kept].tobytes()
+    rest = zlib.compress(rest, 9 if len(rest) <= SMALL_REST else 6)
     bits = [_sign_bits(data[o : o + n], count) for o, n, count in ranges]
     table = b"".join(RANGE.pack(*entry) for entry in ranges)
     header = HEADER.pack(

@@ -59,7 +59,7 @@ async function load() {
     const bytes = new Uint8Array(await (await download(`models/${name}`)).arrayBuffer());
     let content = bytes, expanded;
     if (name.endsWith(".tflz"))
-      [content, expanded] = await timed(() => expand(new Response(bytes).body, LARGEST_FILE));
+      [content, expanded] = await timed(() => expand(bytes, LARGEST_FILE));
     networks.push({ name, model: await loadAndCompile(content, { accelerator: "wasm" }) });
     tell(name, "bytes", kilobytes(bytes.length));
     tell(name, "expanded", expanded === undefined ? "–" : milliseconds(expanded));

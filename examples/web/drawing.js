@@ -26,10 +26,11 @@ export class Drawing {
     this.paint();
   }
 
-  /** Replaces the drawing. */
+  /** Replaces the drawing, and ends the stroke that is being drawn. */
   set(strokes) {
+    this.lift();
+    this.pointer = null;
     this.strokes = strokes;
-    this.penDown = false;
     this.update(false);
   }
 
@@ -92,6 +93,7 @@ export class Drawing {
 
   togglePen() {
     if (this.penDown) return this.lift();
+    this.pointer = null;
     this.penDown = true;
     this.strokes.push([this.cursor]);
     this.say("Pen down");

@@ -77,6 +77,12 @@ def test_a_damaged_file_is_named_and_stays(programs, tmp_path, capsys):
     assert path.read_text() == "<<<<<<< HEAD"
 
 
+def test_the_help_of_one_part_names_no_other(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        command.main(["-h"], "benchmarks.runtimes", ["runtime_support"])
+    assert "resnet8" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("options", [["--quick"], ["latency"]])
 def test_a_wrong_command_line_is_an_error(options):
     with pytest.raises(SystemExit, match="2"):

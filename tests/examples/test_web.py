@@ -103,12 +103,14 @@ def browser():
 @pytest.fixture
 def page(site, browser):
     page = browser.new_page(viewport={"width": 360, "height": 740})
-    page.requests = []
+    page.requests, errors = [], []
     page.on("request", lambda request: page.requests.append(request.url))
+    page.on("pageerror", lambda error: errors.append(error))
     page.goto(site[0])
     page.wait_for_selector(READY)
     yield page
     page.close()
+    assert not errors
 
 
 def draw(page, lines):
@@ -165,6 +167,14 @@ def test_a_digit_is_drawn_and_removed_by_keyboard(page):
     page.keyboard.press("Space")
     assert answer(page) == "1"
     page.keyboard.press("Backspace")
+    assert answer(page) == "Draw a digit from 0 to 9."
+    page.keyboard.press("Space")
+    page.keyboard.press("Backspace")
+    assert page.inner_text("#pen") == "Pen up"
+    page.hover("#canvas")
+    page.mouse.down()
+    page.keyboard.press("Delete")
+    page.mouse.move(0, 0)
     assert answer(page) == "Draw a digit from 0 to 9."
 
 

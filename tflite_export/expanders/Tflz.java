@@ -1,36 +1,39 @@
-import java.io.BufferedInputStream;
-import java.io.DataInputStream;
-import java.io.EOFException;
-import java.io.IOException;
-import java.io.InputStream;
-import java.util.zip.CRC32;
-import java.util.zip.CheckedInputStream;
-import java.util.zip.Inflater;
-import java.util.zip.InflaterInputStream;
+import java.io.*;
+import java.util.zip.*;
 
 /** Expands a shrunk TFLite file (docs/container.md). For Android and the JVM. */
 public final class Tflz {
   private static final int CHUNK = 1 << 16, MAX_RANGES = 16384;
 
   /**
-   * Returns the file that was shrunk, byte for byte.
-   *
-   * @param limit the largest expanded size to accept, in bytes
+   * Returns the file that was shrunk, of at most `limit` bytes.
    * @throws IOException if the container is damaged, truncated or too large
    */
   public static byte[] expand(InputStream source, int limit) throws IOException {
+    try {
+      return read(source, limit);
+    } catch (EOFException | ZipException e) {
+      String problem = e instanceof EOFException ? "it is truncated" : e.getMessage();
+      throw new IOException("Damaged container: " + problem, e);
+    } catch (OutOfMemoryError e) {
+      throw new IOException("File too large: out of memory", e);
+    }
+  }
+
+  private static byte[] read(InputStream source, int limit) throws IOException {
     InputStream buffered = new BufferedInputStream(source, CHUNK);
     CRC32 seen = new CRC32();
     DataInputStream in = new DataInputStream(new CheckedInputStream(buffered, seen));
-    require(unsigned(in) == 0x5A4C4654 && unsigned(in) == 1, "it is not 'TFLZ', version 1");
-    long size = unsigned(in), crc = unsigned(in), count = unsigned(in);
-    long restSize = unsigned(in), restCrc = unsigned(in);
+    long magic = unsigned(in), version = unsigned(in), size = unsigned(in), crc = unsigned(in);
+    long count = unsigned(in), restSize = unsigned(in), restCrc = unsigned(in);
     long headerCrc = unsigned(new DataInputStream(buffered)); // Does not count itself.
+    if (magic != 0x5A4C4654) throw new IOException("Not a container: no 'TFLZ' at its start");
+    if (version != 1) throw new IOException("Unknown container version: " + version);
     require(count <= MAX_RANGES, "it lists too many ranges");
     long[] table = new long[3 * (int) count];
     for (int i = 0; i < table.length; i++) table[i] = unsigned(in);
     require(seen.getValue() == headerCrc, "wrong header CRC");
-    require(size <= limit, "it expands to more than the limit");
+    if (size > limit) throw new IOException("File too large: " + size + " bytes, over " + limit);
     long end = 0, missing = size;
     for (int i = 0; i < table.length; i += 3) {
       long offset = table[i], length = table[i + 1], perByte = table[i + 2];
@@ -52,9 +55,8 @@ public final class Tflz {
     gaps.readFully(model, at, model.length - at);
     require(rest.isAtEnd() && seen.getValue() == restCrc, "its deflated rest is damaged");
     byte[] signs = new byte[CHUNK];
-    for (int i = 0; i < table.length; i += 3) {
+    for (int i = 0; i < table.length; i += 3)
       expandRange(in, signs, model, (int) table[i], (int) table[i + 1], (int) table[i + 2]);
-    }
     require(in.read() < 0, "bytes follow its end");
     seen.reset();
     seen.update(model);
@@ -65,7 +67,6 @@ public final class Tflz {
   /** The bytes outside of the ranges. */
   private static final class Rest extends InflaterInputStream {
     private long unread;
-
     Rest(InputStream in, long size) {
       super(in, new Inflater(), CHUNK);
       unread = size;
@@ -74,7 +75,7 @@ public final class Tflz {
     @Override
     protected void fill() throws IOException {
       len = in.read(buf, 0, (int) Math.min(buf.length, unread));
-      if (len <= 0) throw new EOFException("Truncated container");
+      if (len <= 0) throw new EOFException();
       unread -= len;
       inf.setInput(buf, 0, len);
     }
@@ -101,9 +102,8 @@ public final class Tflz {
       in.readFully(signs, 0, count);
       for (int i = 0; i < count; i++) {
         int bits = signs[i] & 255;
-        for (int j = 0; j < width && at < stop; j++, bits >>= perByte) {
+        for (int j = 0; j < width && at < stop; j++, bits >>= perByte)
           model[at++] = codes[bits & codes.length - 1];
-        }
         require(bits == 0, "unused bits are set");
       }
     }

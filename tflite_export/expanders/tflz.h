@@ -1,4 +1,4 @@
-/* Expands a shrunk TFLite file (docs/container.md). C99, needs only zlib. */
+/* Expands a shrunk TFLite file (docs/container.md). C99 or C++, needs zlib. */
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ typedef struct {
   z_stream z;
   int status;           /* What inflate returned. */
   uint32_t unread, crc; /* Of the deflated rest: bytes left, CRC-32 so far. */
-  uint8_t *model, chunk[TFLZ_CHUNK], table[12 * (TFLZ_MAX_RANGES + 1)];
+  uint8_t *model, chunk[TFLZ_CHUNK], table[12 * TFLZ_MAX_RANGES + 12], rows[5][256][8];
 } tflz_state;
 
 static size_t tflz_min(size_t a, size_t b) { return a < b ? a : b; }
@@ -40,10 +40,10 @@ static size_t tflz_inflate(tflz_state *s, uint8_t *to, size_t count) {
 
 /* Expands the sign bits of a range to weights of +1 and -1. */
 static int tflz_weights(tflz_state *s, const uint8_t *range) {
-  uint8_t *to = s->model + tflz_u32(range), rows[256][8] = {{0}};
   size_t length = tflz_u32(range + 4), per_byte = tflz_u32(range + 8);
   size_t width = 8 / per_byte; /* Bits per weight, bytes per byte of signs. */
-  for (size_t i = 0; i < 256 * 8; i++) {
+  uint8_t *to = s->model + tflz_u32(range), (*rows)[8] = s->rows[per_byte];
+  for (size_t i = rows[0][0] ? 2048 : 0; i < 2048; i++) { /* Once per encoding. */
     int code = i / 8 >> i % 8 & 1 ? 1 : (1 << width) - 1;
     rows[i / 8][i % 8 / per_byte] |= (uint8_t)(code << i % per_byte * width);
   }
@@ -65,27 +65,28 @@ static int tflz_weights(tflz_state *s, const uint8_t *range) {
 
 static const char *tflz_run(tflz_state *s, size_t limit, size_t *size) {
   uint8_t h[32], *r, extra;
-  if (s->read(s->context, h, 32) != 32 || memcmp(h, "TFLZ\1\0\0\0", 8) != 0)
-    return "not a container of version 1";
+  if (s->read(s->context, h, 32) != 32) return "Damaged container: truncated header";
+  if (memcmp(h, "TFLZ", 4)) return "Not a container: it does not begin with 'TFLZ'";
+  if (tflz_u32(h + 4) != 1) return "Unknown container version: not 1";
   size_t missing = *size = tflz_u32(h + 8), end = 0, n = tflz_u32(h + 16);
-  if (n > TFLZ_MAX_RANGES) return "damaged container: too many ranges";
+  if (n > TFLZ_MAX_RANGES) return "Damaged container: too many ranges";
   uint8_t *table_end = s->table + (n *= 12);
   if (s->read(s->context, s->table, n) != n ||
       crc32(crc32(0, h, 28), s->table, (uInt)n) != tflz_u32(h + 28))
-    return "truncated or damaged container: header";
-  if (*size > limit) return "the container expands to more than the limit";
+    return "Damaged container: truncated or wrong header";
+  if (*size > limit) return "File too large: it expands to more than the limit";
   for (r = s->table; r < table_end; r += 12) {
     size_t offset = tflz_u32(r), length = tflz_u32(r + 4), code = tflz_u32(r + 8);
     if ((code != 1 && code != 2 && code != 4) || offset < end || offset > *size ||
         length == 0 || length > *size - offset)
-      return "damaged container: ranges";
+      return "Damaged container: wrong ranges";
     end = offset + length;
     missing -= length;
   }
   s->unread = tflz_u32(h + 20);
-  if (missing / 1032 > s->unread) return "damaged container: impossible size";
-  s->model = malloc(*size > 0 ? *size : 1);
-  if (!s->model || inflateInit(&s->z) != Z_OK) return "out of memory";
+  if (missing / 1032 > s->unread) return "Damaged container: its size is impossible";
+  s->model = (uint8_t *)malloc(*size > 0 ? *size : 1);
+  if (!s->model || inflateInit(&s->z) != Z_OK) return "Out of memory";
   memcpy(table_end, h + 8, 4); /* An empty range at the end of the file. */
   for (r = s->table, end = 0; r <= table_end; r += 12) {
     missing -= tflz_inflate(s, s->model + end, tflz_u32(r) - end);
@@ -93,21 +94,20 @@ static const char *tflz_run(tflz_state *s, size_t limit, size_t *size) {
   }
   if (missing > 0 || tflz_inflate(s, &extra, 1) > 0 || s->status != Z_STREAM_END ||
       s->z.avail_in > 0 || s->unread > 0 || s->crc != tflz_u32(h + 24))
-    return "truncated or damaged container: deflated rest";
+    return "Damaged container: truncated or wrong rest";
   for (r = s->table; r < table_end; r += 12)
-    if (!tflz_weights(s, r)) return "truncated or damaged container: sign bits";
-  if (s->read(s->context, &extra, 1) > 0) return "bytes follow the container";
+    if (!tflz_weights(s, r)) return "Damaged container: missing or wrong sign bits";
+  if (s->read(s->context, &extra, 1) > 0) return "Damaged container: bytes follow";
   uint32_t crc = (uint32_t)crc32(0, s->model, (uInt)*size);
-  return crc == tflz_u32(h + 12) ? NULL : "damaged container: CRC";
+  return crc == tflz_u32(h + 12) ? NULL : "Damaged container: wrong CRC";
 }
 
-/* Returns NULL and sets *model, to be freed with free(), and *size. If the
- * container is damaged or expands to more than `limit` bytes, returns what is
- * wrong. `read` returns fewer bytes than asked for only at the end, as fread. */
+/* Sets *model, to be freed with free(), and *size, or returns what is wrong.
+ * `read` returns fewer bytes than asked for only at the end, as fread. */
 static const char *tflz_expand(tflz_read read, void *context, size_t limit,
                                uint8_t **model, size_t *size) {
-  tflz_state *s = calloc(1, sizeof *s);
-  if (!s) return "out of memory";
+  tflz_state *s = (tflz_state *)calloc(1, sizeof *s);
+  if (!s) return "Out of memory";
   s->read = read;
   s->context = context;
   const char *problem = tflz_run(s, limit, size);

@@ -1,25 +1,30 @@
 // Expands a shrunk TFLite file (docs/container.md), in browsers and in Node.
 
-// A chunk is small, because browsers inflate all of it at once.
-const CHUNK = 1 << 12, MAX_RANGES = 16384;
+const CHUNK = 1 << 12, MAX_RANGES = 16384; // Browsers inflate a whole chunk at once.
 
 /**
  * Returns the file that was shrunk, byte for byte, as a Uint8Array.
- * @param {ReadableStream} source The container, for example `response.body`.
+ * @param {ReadableStream|Uint8Array} source The container, such as `response.body`.
  * @param {number} limit The largest expanded size to accept, in bytes.
  * @throws {Error} If the container is damaged, truncated or too large.
  */
 export async function expand(source, limit = 2 ** 30) {
+  if (ArrayBuffer.isView(source)) source = new Response(source).body;
+  if (!source?.getReader) throw new TypeError(`Expected a stream or bytes. Received: ${source}`);
   const input = new Reader(source);
+  return read(input, limit).finally(() => input.close());
+}
+
+async function read(input, limit) {
   const header = await input.fill(new Uint8Array(32));
-  // Everything that runs TFLite is little-endian, as the container is.
   const [magic, version, size, crc, count, restSize, restCrc, headerCrc] =
-    new Uint32Array(header.buffer);
-  require(magic === 0x5a4c4654 && version === 1, "it is not 'TFLZ', version 1");
+    new Uint32Array(header.buffer); // All that runs TFLite is little-endian, too.
+  require(magic === 0x5a4c4654, "it does not begin with 'TFLZ'", "Not a container");
+  require(version === 1, version, "Unknown container version");
   require(count <= MAX_RANGES, `it lists ${count} ranges`);
   const table = await input.fill(new Uint8Array(12 * count));
   require(crc32(table, crc32(header.subarray(0, 28))) === headerCrc, "wrong header CRC");
-  require(size <= limit, `it expands to ${size} bytes, over ${limit}`);
+  require(size <= limit, `${size} bytes, over ${limit}`, "File too large");
   const ranges = function* () {
     for (let i = 0; i < count; i++) yield new Uint32Array(table.buffer, 12 * i, 3);
   };
@@ -30,9 +35,10 @@ export async function expand(source, limit = 2 ** 30) {
     [end, missing] = [offset + length, missing - length];
   }
   require(missing <= 1032 * restSize, "its size is impossible");
-
   const model = new Uint8Array(size);
-  await inflate(input, restSize, restCrc, model, ranges());
+  await inflate(input, restSize, restCrc, model, ranges()).catch((cause) => {
+    throw input.error ?? new Error("Damaged container: wrong or truncated rest", { cause });
+  });
   for (const [offset, length, perByte] of ranges())
     await expandRange(input, model.subarray(offset, offset + length), perByte);
   require(await input.ended(), "bytes follow its end");
@@ -43,14 +49,13 @@ export async function expand(source, limit = 2 ** 30) {
 /** Inflates the rest of the file into the gaps between the ranges. */
 async function inflate(input, unread, crc, model, ranges) {
   let seen = 0, end = 0;
-  const deflated = new ReadableStream({
-    async pull(controller) {
-      const chunk = await input.fill(new Uint8Array(Math.min(CHUNK, unread)));
-      [seen, unread] = [crc32(chunk, seen), unread - chunk.length];
-      controller.enqueue(chunk);
-      if (unread === 0) controller.close();
-    },
-  });
+  const pull = async (controller) => {
+    const chunk = await input.fill(new Uint8Array(Math.min(CHUNK, unread)));
+    [seen, unread] = [crc32(chunk, seen), unread - chunk.length];
+    controller.enqueue(chunk);
+    if (unread === 0) controller.close();
+  };
+  const deflated = new ReadableStream({ pull });
   const inflated = new Reader(deflated.pipeThrough(new DecompressionStream("deflate")));
   for (const [offset, length] of ranges) {
     await inflated.fill(model.subarray(end, offset));
@@ -80,23 +85,19 @@ async function expandRange(input, output, perByte) {
 class Reader {
   chunk = new Uint8Array(0);
   constructor(stream) { this.stream = stream.getReader(); }
-
+  close() { this.stream.cancel().catch(() => {}); this.stream.releaseLock(); }
   async ended() {
-    while (this.chunk.length === 0) {
-      const { done, value } = await this.stream.read();
-      if (done) return true;
-      this.chunk = value;
-    }
-    return false;
+    if (this.chunk.length > 0) return false;
+    const { done, value } = await this.stream.read().catch((e) => { throw (this.error = e); });
+    if (!done) this.chunk = value;
+    return done || this.ended();
   }
-
   async fill(target) {
     for (let at = 0; at < target.length; ) {
       require(!(await this.ended()), "it is truncated");
       const used = this.chunk.subarray(0, target.length - at);
       target.set(used, at);
-      at += used.length;
-      this.chunk = this.chunk.subarray(used.length);
+      [at, this.chunk] = [at + used.length, this.chunk.subarray(used.length)];
     }
     return target;
   }
@@ -113,6 +114,6 @@ function crc32(bytes, crc = 0) {
   return ~crc >>> 0;
 }
 
-function require(condition, problem) {
-  if (!condition) throw new Error(`Damaged container: ${problem}`);
+function require(condition, problem, kind = "Damaged container") {
+  if (!condition) throw new Error(`${kind}: ${problem}`);
 }

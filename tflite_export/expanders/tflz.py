@@ -7,27 +7,25 @@ import zlib
 import numpy as np
 
 MAGIC, VERSION = b"TFLZ", 1
-# Magic, version, size and CRC-32 of the expanded file, number of ranges, size
-# and CRC-32 of the deflated rest, CRC-32 of all of these and the ranges.
+# Magic, version, size and CRC, ranges, size and CRC of the rest, CRC of these.
 HEADER = struct.Struct("<4sIIIIIII")
 RANGE = struct.Struct("<III")  # Offset, length, weights per byte.
-MAX_RANGES, CHUNK = 16_384, 1 << 14
+MAX_RANGES, CHUNK, MAX_DEFLATE = 16_384, 1 << 14, 1032
 
 
 def _byte_table(per_byte):
     """For each byte of sign bits, the bytes of the file that it stands for."""
     width = 8 // per_byte
-    bits = np.arange(256)[:, None] >> np.arange(8) & 1
+    bits = np.arange(256)[:, None, None] >> np.arange(8).reshape(width, -1) & 1
     codes = np.where(bits, 1, (1 << width) - 1)  # +1 and -1 in `width` bits.
-    codes = codes.reshape(256, width, per_byte) << np.arange(0, 8, width)
-    return codes.sum(axis=2).astype(np.uint8)
+    return (codes << np.arange(0, 8, width)).sum(axis=2).astype(np.uint8)
 
 
 BYTE_TABLES = {per_byte: _byte_table(per_byte) for per_byte in (1, 2, 4)}
 
 
 class ContainerError(ValueError):
-    """The content is not a whole and undamaged container."""
+    """The content is no container, or one that is damaged or too large."""
 
 
 def expand(source, limit: int = 1 << 30) -> bytes:
@@ -38,18 +36,23 @@ def expand(source, limit: int = 1 << 30) -> bytes:
         limit: The largest expanded size to accept, in bytes.
 
     Raises:
-        ContainerError: If the container is damaged, truncated, of an unknown
-            version, or if it expands to more than `limit` bytes.
+        ContainerError: If it is no whole container, or larger than `limit`.
     """
-    is_stream = hasattr(source, "read")
-    stream = source if is_stream else io.BytesIO(memoryview(source))
+    in_memory = not hasattr(source, "read") or isinstance(source, io.TextIOBase)
+    try:
+        found = memoryview(source).nbytes if in_memory else None
+    except TypeError as error:
+        problem = f"Expected bytes or a binary stream. Received: {source!r:.60}"
+        raise TypeError(problem) from error
+    stream = io.BytesIO(source) if in_memory else source  # Shares the bytes.
     header = _read(stream, HEADER.size)
     magic, version, size, crc, count, *rest, table_crc = HEADER.unpack(header)
-    _require((magic, version) == (MAGIC, VERSION), "not 'TFLZ', version 1")
+    _require(magic == MAGIC, "it does not begin with 'TFLZ'", "Not a container")
+    _require(version == VERSION, f"{version}", "Unknown container version")
     _require(count <= MAX_RANGES, f"it lists {count} ranges")
     table = _read(stream, count * RANGE.size)
     _require(zlib.crc32(header[:-4] + table) == table_crc, "wrong header CRC")
-    _require(size <= limit, f"it expands to {size} bytes, over {limit}")
+    _require(size <= limit, f"{size} bytes, over {limit}", "File too large")
     ranges = np.frombuffer(table, "<u4").reshape(-1, 3)
     end, missing, whole = 0, size, HEADER.size + len(table) + rest[0]
     for offset, length, per_byte in map(np.ndarray.tolist, ranges):
@@ -57,10 +60,8 @@ def expand(source, limit: int = 1 << 30) -> bytes:
         _require(end <= offset < offset + length <= size, "wrong ranges")
         end, missing = offset + length, missing - length
         whole += (length * per_byte + 7) // 8
-    # Deflate makes nothing more than 1032 times smaller.
-    _require(missing <= 1032 * rest[0], "its size is impossible")
-    _require(is_stream or len(source) == whole, f"it should have {whole} bytes")
-
+    _require(missing <= MAX_DEFLATE * rest[0], "its size is impossible")
+    _require(found in (None, whole), f"it should have {whole} bytes")
     output = io.BytesIO(bytes(size))  # Its `getvalue` makes no copy.
     try:
         _inflate(stream, output, ranges, size, missing, *rest)
@@ -82,8 +83,7 @@ def _inflate(stream, output, ranges, size, missing, unread, crc):
     for start, stop in map(np.ndarray.tolist, np.stack([starts, stops], 1)):
         output.seek(start)
         while output.tell() < stop and not inflater.eof:
-            chunk = inflater.unconsumed_tail
-            if not chunk:
+            if not (chunk := inflater.unconsumed_tail):
                 chunk = _read(stream, min(CHUNK, unread))
                 unread -= len(chunk)
                 seen = zlib.crc32(chunk, seen)
@@ -114,6 +114,6 @@ def _read(stream, count):
     return content
 
 
-def _require(condition, problem):
+def _require(condition, problem, kind="Damaged container"):
     if not condition:
-        raise ContainerError(f"Damaged container: {problem}")
+        raise ContainerError(f"{kind}: {problem}")

@@ -12,7 +12,7 @@ typedef struct {
 } source;
 
 static size_t read_source(void *context, void *to, size_t count) {
-  source *from = context;
+  source *from = (source *)context;
   size_t n = count < from->left ? count : from->left;
   if (n > 0) memcpy(to, from->at, n);
   from->at += n;
@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
   uint32_t length;
   if (!in || !out) return 2;
   while (fread(&length, 4, 1, in) == 1) {
-    uint8_t *content = malloc(length + 1), *model = NULL;
+    uint8_t *content = (uint8_t *)malloc(length + 1), *model = NULL;
     if (!content || fread(content, 1, length, in) != length) return 2;
     source from = {content, length};
     uint32_t before = peak();
