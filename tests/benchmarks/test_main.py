@@ -131,7 +131,7 @@ def test_files_and_the_headline_show_the_raw_numbers(results):
     text = tables.peers_files(results["peers_files"], "svhn")
     shown = numbers(text, "**packed**")
     assert shown[:2] + shown[-2:] == pytest.approx(expected, abs=0.0051)
-    line = "inference, SVHN network (ours: `fast`, which is in the `.tflz`)"
+    line = "inference, SVHN network (ours: `fast`)"
     shown = numbers(text, "**fast**")
     assert numbers(headline(results), line)[0] == shown[-2]
 
