@@ -37,6 +37,7 @@ from examples.paper import data as datasets
 from examples.text_options import load_text, make_parser
 
 SCHEMES = ("lab", "bwn")
+STAGES = ("float", "binarized", "fine-tuned")
 FORMATS = ("float", "packed_float", "packed", "fast")
 QUICK = {"width": 16, "blocks": 1, "heads": 2, "steps": 16, "batch": 8,
          "epochs": 1, "tune_epochs": 1, "bytes": 20000}  # fmt: skip
@@ -178,16 +179,14 @@ def report(folder: Path) -> None:
         if not runs:
             continue
         columns = (
-            ("test_nats", "float"),
-            ("validation_nats", "binarized"),
-            ("validation_nats", "fine-tuned"),
-            ("test_nats", "fine-tuned"),
+            *(("validation_nats", stage) for stage in STAGES),
+            *(("test_nats", stage) for stage in (STAGES[0], STAGES[-1])),
         )
         nats = [
             mean_and_spread([run[part][stage] for run in runs], 3)
             for part, stage in columns
         ]
-        stages.append([scheme, len(runs), *nats])
+        stages.append([scheme.upper(), len(runs), *nats])
         for format in FORMATS:
             found = [run["files"][format] for run in runs]
             off = max(abs(f["nats"] - f["nats_of_keras"]) for f in found)
@@ -195,8 +194,10 @@ def report(folder: Path) -> None:
                 f"{found[0][key] / 1000:,.0f} kB"
                 for key in ("bytes", "container_bytes")
             ]
-            files.append([scheme, f'`"{format}"`', *sizes, f"{off:.4f}"])
-    heads = ("float, test", "binarized", "fine-tuned", "fine-tuned, test")
+            files.append(
+                [scheme.upper(), f'`"{format}"`', *sizes, f"{off:.4f}"]
+            )
+    heads = (*STAGES, "float, test", "fine-tuned, test")
     tables = (
         markdown_table(("scheme", "runs", *heads), stages),
         markdown_table(

@@ -1,6 +1,8 @@
 """`examples/char_transformer.py`: from a float network to one bit."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,3 +31,13 @@ def test_the_quick_run_has_every_stage_and_format(tmp_path):
     before = path.stat().st_mtime_ns
     char_transformer.main(arguments)  # It is finished.
     assert path.stat().st_mtime_ns == before
+
+
+def test_the_page_has_the_tables_of_its_files(tmp_path):
+    folder = Path(char_transformer.__file__).parents[1] / "results"
+    shutil.copytree(folder / "char_transformer", tmp_path / "copy")
+    page = tmp_path / "copy" / "README.md"
+    before = page.read_text()
+    char_transformer.report(tmp_path / "copy")
+    assert page.read_text() == before
+    assert "| LAB | 3 |" in before
