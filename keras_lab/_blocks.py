@@ -6,6 +6,8 @@ from keras import ops
 
 __all__ = ["sum_of", "weighted_sums"]
 
+LONGEST_PART = 64
+
 
 def weighted_sums(function, x, w, keep, add_up=ops.sum, fused=True):
     """Σ d|w| and Σ d with d = function(x), over all axes but `keep`.
@@ -45,7 +47,7 @@ def _sums_of(terms, tensors, keep, blocks, add_up):
     row would cost a division per weight.
 
     Args:
-        add_up: A function of a total and of the axes to sum.
+        add_up: Sums a total over one axis, as `ops.sum` does.
     """
     shape = tuple(tensors[0].shape)
     if not keep:
@@ -63,8 +65,24 @@ def _sums_of(terms, tensors, keep, blocks, add_up):
     for start in range(size, whole, size):
         more = part(start, start + size)
         totals = [total + term for total, term in zip(totals, more)]
-    sums = [add_up(total, axes) for total in totals]
+    sums = [_sum(total, axes, add_up) for total in totals]
     if whole < rows:
         rest = part(whole, rows)
-        sums = [s + add_up(term, axes) for s, term in zip(sums, rest)]
+        rest = [_sum(term, axes, add_up) for term in rest]
+        sums = [total + more for total, more in zip(sums, rest)]
     return sums
+
+
+def _sum(x, axes, add_up):
+    """The sum over axes, along the longest one in short parts first.
+
+    Added up one by one, many numbers in float32 lose digits.
+    """
+    if not axes:
+        return x
+    longest = max(axes, key=lambda axis: x.shape[axis])
+    length = x.shape[longest]
+    part = max(n for n in range(1, LONGEST_PART + 1) if length % n == 0)
+    shape = list(x.shape)
+    shape[longest : longest + 1] = [length // part, part]
+    return ops.sum(add_up(ops.reshape(x, shape), longest + 1), axis=axes)

@@ -172,3 +172,12 @@ def test_the_gradient_of_a_sign_activation_passes_up_to_one():
     y = keras.ops.convert_to_numpy(ops.sign_activation(x.value))
     np.testing.assert_array_equal(y, [-1, -1, -1, 1, 1, 1])
     np.testing.assert_array_equal(gradient, [0, 2, 3, 4, 5, 0])
+
+
+@pytest.mark.parametrize("keep", [(), (1,)])
+def test_the_scale_of_a_long_kernel_keeps_its_digits(keep):
+    w = np.full((20_000, 4), 0.1, "float32")
+    d = np.full_like(w, 0.3)
+    for scale in (ops.lab_scale(w, d, keep), ops.bwn_scale(w, keep)):
+        found = keras.ops.convert_to_numpy(scale)
+        np.testing.assert_allclose(found, w[0, 0], rtol=2e-6)
