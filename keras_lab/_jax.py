@@ -11,8 +11,6 @@ from keras_lab import _blocks, _malloc
 # The training step is a pure function. What an optimizer assigns is kept only
 # if it is one of its own variables or a trainable one.
 SCALE_IS_TRAINABLE = True
-# The rule of a custom gradient is traced in the forward pass.
-DEFERS_GRADIENTS = False
 
 # In a function that is compiled, a variable gets a value, not a tracer.
 init_scope = jax.ensure_compile_time_eval
@@ -47,6 +45,16 @@ def constrain_value(variable):
     """Only TensorFlow's variables have another variable inside."""
 
 
+def custom_gradient(function, *inputs):
+    """The outputs of `function`, which returns the rule of its gradient, too."""
+
+    def with_one_upstream(*inputs):
+        outputs, gradient = function(*inputs)
+        return outputs, lambda upstream: gradient(*upstream)
+
+    return jax.custom_gradient(with_one_upstream)(*inputs)
+
+
 def dense(gradient):
     """The gradient as a tensor, also if it is sparse."""
     return ops.convert_to_tensor(gradient, sparse=False)
@@ -71,6 +79,21 @@ def gradients(function, variables):
 def is_concrete(x) -> bool:
     """Whether x has a value, instead of being traced."""
     return not isinstance(x, jax.core.Tracer)
+
+
+def pull_back(function, x, others, upstream):
+    """The gradients of the list function(x, others), times `upstream`."""
+    _, rule = jax.vjp(function, x, list(others))
+    dx, dothers = rule(list(upstream))
+    return [dx, *dothers]
+
+
+def scan(step, carry, inputs, like, reverse=False):
+    """Runs `carry, outputs = step(carry, inputs)` over the first axis.
+
+    Returns the last `carry` and the list of stacked outputs.
+    """
+    return jax.lax.scan(step, list(carry), list(inputs), reverse=reverse)
 
 
 def signed(alpha, w):

@@ -12,8 +12,6 @@ from keras_lab import _blocks
 
 # An optimizer can assign α inside a compiled step.
 SCALE_IS_TRAINABLE = False
-# The rule of a custom gradient runs in the backward pass.
-DEFERS_GRADIENTS = True
 
 init_scope = tf.init_scope
 # Those of keras.ops may round float64 to float32.
@@ -63,6 +61,14 @@ def constrain_value(variable):
     """
     if isinstance(variable.value, tf.Variable):
         variable.value._constraint = variable.constraint
+
+
+def custom_gradient(function, *inputs):
+    """The outputs of `function`, which returns the rule of its gradient, too.
+
+    That of keras.ops has a single output on torch.
+    """
+    return tf.custom_gradient(function)(*inputs)
 
 
 def dense(gradient):
@@ -130,6 +136,48 @@ def _has_started():
         return True
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     return False
+
+
+def pull_back(function, x, others, upstream):
+    """The gradients of the list function(x, others), times `upstream`."""
+    x, others = tf.convert_to_tensor(x), list(others)
+    with tf.GradientTape() as tape:
+        tape.watch([x, *others])
+        outputs = function(x, others)
+    return tape.gradient(
+        outputs, [x, *others], upstream, tf.UnconnectedGradients.ZERO
+    )
+
+
+def scan(step, carry, inputs, like, reverse=False):
+    """Runs `carry, outputs = step(carry, inputs)` over the first axis.
+
+    Returns the last `carry` and the list of stacked outputs, each step of which
+    is `like` one of these tensors. In the loop of keras.ops, outputs are like
+    the carry.
+    """
+    inputs = [tf.convert_to_tensor(x) for x in inputs]
+    steps = tf.shape(inputs[0])[0]
+
+    def array(tensor, shape):
+        return tf.TensorArray(tensor.dtype, steps, element_shape=shape)
+
+    arrays = [array(x, x.shape[1:]).unstack(x) for x in inputs]
+    outputs = tuple(array(tensor, tensor.shape) for tensor in like)
+
+    def body(count, carry, outputs):
+        i = steps - 1 - count if reverse else count
+        carry, now = step(list(carry), [each.read(i) for each in arrays])
+        outputs = [each.write(i, x) for each, x in zip(outputs, now)]
+        return count + 1, tuple(carry), tuple(outputs)
+
+    _, carry, outputs = tf.while_loop(
+        lambda count, *_: count < steps,
+        body,
+        (0, tuple(tf.convert_to_tensor(x) for x in carry), outputs),
+        maximum_iterations=steps,
+    )
+    return list(carry), [each.stack() for each in outputs]
 
 
 def signed(alpha, w):

@@ -12,9 +12,6 @@ from keras_lab import _malloc
 
 # An optimizer can assign α in a training step.
 SCALE_IS_TRAINABLE = False
-# The rule of a custom gradient runs in the backward pass.
-DEFERS_GRADIENTS = True
-
 # The weights of which a sum is taken at once, so that they stay in the cache.
 PART = 1 << 20
 
@@ -71,6 +68,24 @@ def constrain_value(variable):
     """Only TensorFlow's variables have another variable inside."""
 
 
+def custom_gradient(function, *inputs):
+    """The outputs of `function`, which returns the rule of its gradient, too."""
+    return _CustomGradient.apply(function, *inputs)
+
+
+class _CustomGradient(torch.autograd.Function):
+    """That of keras.ops has a single output."""
+
+    @staticmethod
+    def forward(context, function, *inputs):
+        outputs, context.gradient = function(*inputs)
+        return outputs
+
+    @staticmethod
+    def backward(context, *upstream):
+        return None, *context.gradient(*upstream)
+
+
 def dense(gradient):
     """The gradient as a tensor, also if it is sparse."""
     return gradient.to_dense() if gradient.is_sparse else gradient
@@ -97,6 +112,28 @@ def gradients(function, variables):
 def is_concrete(x) -> bool:
     """Whether x has a value, instead of being traced."""
     return getattr(getattr(x, "device", None), "type", "cpu") != "meta"
+
+
+def pull_back(function, x, others, upstream):
+    """The gradients of the list function(x, others), times `upstream`."""
+    x, *others = (t.detach().requires_grad_() for t in (x, *others))
+    with torch.enable_grad():
+        outputs = function(x, others)
+    return torch.autograd.grad(
+        outputs, [x, *others], upstream, materialize_grads=True
+    )
+
+
+def scan(step, carry, inputs, like, reverse=False):
+    """Runs `carry, outputs = step(carry, inputs)` over the first axis.
+
+    Returns the last `carry` and the list of stacked outputs.
+    """
+    count = len(inputs[0])
+    outputs = [None] * count
+    for i in reversed(range(count)) if reverse else range(count):
+        carry, outputs[i] = step(carry, [x[i] for x in inputs])
+    return carry, [torch.stack(each) for each in zip(*outputs)]
 
 
 @torch.no_grad()

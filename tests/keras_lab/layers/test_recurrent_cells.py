@@ -127,7 +127,7 @@ def test_the_gradient_passes_the_sign_of_the_state_where_it_is_small(
         )
         for t in range(TIME):
             projected = cell.project(x[:, t], cell.binary_kernel)
-            ahead = Ahead.of(None, u)
+            ahead = Ahead(None, u)
             output, states = cell.step(projected, states, ahead, False)
         return output
 

@@ -154,7 +154,7 @@ def test_the_same_cell_twice_in_a_stack_is_used_twice(kind):
 def test_a_second_derivative_in_training_is_an_error():
     import tensorflow as tf
 
-    layer, plain = pair("SimpleRNN", "lab", unroll=True)
+    layer, plain = pair("SimpleRNN", "lab")
     x = random(BATCH, TIME, FEATURES)
 
     def second(layer, training):
