@@ -46,7 +46,7 @@ def constrain_value(variable):
 
 
 def custom_gradient(function, *inputs):
-    """The outputs of `function`, which returns the rule of its gradient, too."""
+    """The outputs of `function`, which also returns its gradient's rule."""
 
     def with_one_upstream(*inputs):
         outputs, gradient = function(*inputs)

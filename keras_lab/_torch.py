@@ -69,7 +69,7 @@ def constrain_value(variable):
 
 
 def custom_gradient(function, *inputs):
-    """The outputs of `function`, which returns the rule of its gradient, too."""
+    """The outputs of `function`, which also returns its gradient's rule."""
     return _CustomGradient.apply(function, *inputs)
 
 
