@@ -65,6 +65,31 @@ def gradients_of(function, tensors, variables, jit_compile=False):
     ]
 
 
+def second_derivative(function, x, variable):
+    """∂‖∂function(x)/∂x‖²/∂variable."""
+    if NAME == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = function(x)
+            size = ops.sum(inner.gradient(y, x) ** 2)
+        return outer.gradient(size, variable.value)
+    if NAME == "jax":
+        import jax
+
+        def size():
+            return ops.sum(jax.grad(function)(x) ** 2)
+
+        return backend.gradients(size, [variable])[0]
+    import torch
+
+    x = x.clone().requires_grad_()
+    (first,) = torch.autograd.grad(function(x), x, create_graph=True)
+    return torch.autograd.grad((first**2).sum(), variable.value)[0]
+
+
 def dtype_of(tensor):
     """The name of the dtype, which torch has a class for."""
     return keras.backend.standardize_dtype(tensor.dtype)
