@@ -1,5 +1,7 @@
 """What the backends of Keras do in different ways, for several tests."""
 
+import importlib.util
+
 import keras
 import pytest
 from keras import ops
@@ -9,6 +11,21 @@ from keras_lab._backend import backend
 NAME = keras.config.backend()
 needs_tensorflow = pytest.mark.skipif(
     NAME != "tensorflow", reason="uses TensorFlow's own tape, graph or files"
+)
+# `.ci/run` runs these tests where all three are installed.
+each_other_backend = pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(
+            name,
+            marks=pytest.mark.skipif(
+                importlib.util.find_spec(name) is None,
+                reason=f"{name} is not installed beside {NAME}",
+            ),
+        )
+        for name in ("tensorflow", "jax", "torch")
+        if name != NAME
+    ],
 )
 # `.ci/run` runs no slow tests on the other backends.
 slow_on_tensorflow = pytest.mark.slow if NAME == "tensorflow" else ()
