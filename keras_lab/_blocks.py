@@ -54,7 +54,7 @@ def _sums_of(terms, tensors, keep, blocks, add_up):
         shape = (math.prod(shape[:-1]), *shape[-1:])
         tensors = [ops.reshape(x, shape) for x in tensors]
     rows = shape[0] if shape else 1
-    size = rows if 0 in keep else max(rows // blocks, 1)
+    size = max(rows if 0 in keep else rows // blocks, 1)
     axes = [axis for axis in range(len(shape)) if axis not in keep]
 
     def part(start, end):

@@ -29,9 +29,10 @@ def sign(x):
 
 def signed(alpha, w):
     """α where w ≥ 0, and −α elsewhere, in the dtype of α."""
-    # Several times as fast as torch.where. The zero makes 0 of −0.
+    # Several times as fast as torch.where. The zero makes 0 of −0, and a NaN is
+    # not ≥ 0.
     w = w.to(torch.promote_types(w.dtype, alpha.dtype)) + 0.0
-    return torch.copysign(alpha, w).to(alpha.dtype)
+    return torch.copysign(alpha, w.nan_to_num_(nan=-1.0)).to(alpha.dtype)
 
 
 @torch.no_grad()
@@ -159,13 +160,17 @@ def _sums(function, tensors, keep):
     if not keep:
         tensors = [x.reshape(-1) for x in tensors]
     shape = tensors[0].shape
-    rows = shape[0]
+    total = rows = max(shape[0], 1)
     if 0 not in keep and tensors[0].device.type == "cpu":
-        rows = max(PART // math.prod(shape[1:]), 1)
+        rows = max(PART // max(math.prod(shape[1:]), 1), 1)
     axes = [axis for axis in range(len(shape)) if axis not in keep]
+
+    def add_up(y):  # torch takes no axes for all of them.
+        return y.sum(axes) if axes else y
+
     parts = [
-        [y.sum(axes) for y in function(*(x[i : i + rows] for x in tensors))]
-        for i in range(0, shape[0], rows)
+        map(add_up, function(*(x[i : i + rows] for x in tensors)))
+        for i in range(0, total, rows)
     ]
     return [torch.stack(part).sum(0) for part in zip(*parts)]
 

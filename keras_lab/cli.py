@@ -24,6 +24,7 @@ from keras_lab.files import FIGURE_SUFFIXES, target_problem
 __all__ = ["main"]
 
 EXPORTED_SUFFIXES = (".tflite", ".tflz")
+BACKENDS = ("tensorflow", "jax", "torch")
 # What the exporter imports, whatever the backend of Keras is.
 EXPORT_MODULES = ("tensorflow", "ai_edge_litert", "flatbuffers")
 
@@ -92,7 +93,8 @@ def _add_demo(commands):
 
 
 def _run_demo(arguments):
-    if not _installed("demo", "demo", "sklearn", "matplotlib"):
+    modules = ("sklearn", "matplotlib", *EXPORT_MODULES)
+    if not _installed("demo", "demo", *modules):
         return 1
     with _native_logs_hidden():
         from keras_lab import demo
@@ -153,6 +155,13 @@ def _run_inspect(arguments):
             else:
                 _inspect_keras(arguments)
     except (ImportError, OSError, ValueError) as error:
+        name = str(getattr(error, "name", None)).partition(".")[0]
+        if name in BACKENDS:
+            error = (
+                f"the backend of Keras, {name}, is not installed. Set "
+                "KERAS_BACKEND to one that is, or run: "
+                f'pip install "keras_lab[{name}]"'
+            )
         print(f"keras-lab inspect: error: {error}", file=sys.stderr)
         return 1
     return 0

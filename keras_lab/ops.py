@@ -55,25 +55,34 @@ def lab_scale(w, d, keep=()):
     """
     d = d if isinstance(d, Elementwise) else Elementwise(lambda x: x, d)
     w, x = ops.convert_to_tensor(w), ops.convert_to_tensor(d.argument)
+    keep = _axes(keep, len(w.shape))
     above, below = backend.weighted_sums(d.function, x, w, keep)
     return above / below
 
 
 def bwn_scale(w, keep=()):
     """α = ‖w‖₁ / n: the curvature is uniform (Equation 2, Remark 3.1)."""
-    count = math.prod(w.shape) // math.prod(w.shape[axis] for axis in keep)
-    return backend.sum_of(ops.abs, (ops.convert_to_tensor(w),), keep) / count
+    w = ops.convert_to_tensor(w)
+    keep = _axes(keep, len(w.shape))
+    summed = [n for axis, n in enumerate(w.shape) if axis not in keep]
+    return backend.sum_of(ops.abs, (w,), keep) / math.prod(summed)
 
 
 def binary_connect_scale(w, keep=()):
     """α = 1 (Equation 1, Remark 3.2)."""
+    keep = _axes(keep, len(w.shape))
     return ops.ones([w.shape[axis] for axis in keep], dtype=w.dtype)
+
+
+def _axes(keep, rank):
+    """The axes in `keep`, counted from 0, in the order they have in α."""
+    return sorted(axis % rank for axis in keep)
 
 
 def align_scale(alpha, rank, keep=()):
     """α with axes of length one added, so that it broadcasts against w."""
     shape = [1] * rank
-    for axis, length in zip(keep, alpha.shape):
+    for axis, length in zip(_axes(keep, rank), alpha.shape):
         shape[axis] = length
     return ops.reshape(alpha, shape)
 

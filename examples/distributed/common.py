@@ -29,15 +29,15 @@ def my_part(x, rank, workers):
     return batches[:, rank].reshape(-1, *x.shape[1:])
 
 
-def make_model():
+def make_model(**options):
     """A network that starts from the same weights in every process."""
     keras.utils.set_random_seed(1)
     return keras.Sequential(
         [
             keras.Input((FEATURES,)),
-            keras_lab.BinaryDense(32, activation="relu"),
-            keras_lab.BinaryDense(32, activation="relu"),
-            keras_lab.BinaryDense(CLASSES),
+            keras_lab.BinaryDense(32, activation="relu", **options),
+            keras_lab.BinaryDense(32, activation="relu", **options),
+            keras_lab.BinaryDense(CLASSES, **options),
         ]
     )
 

@@ -231,13 +231,22 @@ class Distiller(LABModel):
             x, y_pred, sample_weight
         )
 
-    def _distillation(self, x, y_pred, sample_weight):
+    def make_train_function(self, force=False):
+        # On JAX an error inside a step would lose the weights.
+        if self.distillation_weight > 0:
+            self._check_teacher()
+        return super().make_train_function(force)
+
+    def _check_teacher(self):
         if self._ask is None:
             raise ValueError(
                 f"Distiller '{self.name}' has no teacher, because a file does "
                 "not include it. Call `distiller.learn_from(teacher)` first. "
                 "Received: teacher=None"
             )
+
+    def _distillation(self, x, y_pred, sample_weight):
+        self._check_teacher()
         taught = self._ask(x)
         if isinstance(taught, dict) and isinstance(y_pred, dict):
             if set(taught) != set(y_pred):

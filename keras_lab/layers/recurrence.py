@@ -74,11 +74,11 @@ def recurrence(cell, projected, kernel, states):
                 like=[projected[0]],
                 reverse=True,
             )
-            dz = _once(dz)
+            dz, *dfirst = (_once(x, projected, kernel) for x in [dz, *dfirst])
             h = ops.reshape(binary(before[0]), (-1, kernel.shape[0]))
             flat = ops.reshape(dz, (-1, kernel.shape[1]))
             dkernel = ops.matmul(ops.transpose(h), flat)
-            return dz, dkernel, *map(_once, dfirst)
+            return dz, dkernel, *dfirst
 
         return (states[0], *last), gradient
 
@@ -87,8 +87,11 @@ def recurrence(cell, projected, kernel, states):
 
 
 @ops.custom_gradient
-def _once(x):
-    """The identity; differentiating it raises NotImplementedError."""
+def _once(x, *sources):
+    """x; differentiating it raises NotImplementedError.
+
+    On torch nothing else says that x depends on the sources.
+    """
 
     def gradient(*args, upstream=None):
         raise NotImplementedError(

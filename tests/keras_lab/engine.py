@@ -1,5 +1,7 @@
 """What the backends of Keras do in different ways, for several tests."""
 
+import importlib.util
+
 import keras
 import pytest
 from keras import ops
@@ -9,6 +11,21 @@ from keras_lab._backend import backend
 NAME = keras.config.backend()
 needs_tensorflow = pytest.mark.skipif(
     NAME != "tensorflow", reason="uses TensorFlow's own tape, graph or files"
+)
+# `.ci/run` runs these tests where all three are installed.
+each_other_backend = pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(
+            name,
+            marks=pytest.mark.skipif(
+                importlib.util.find_spec(name) is None,
+                reason=f"{name} is not installed beside {NAME}",
+            ),
+        )
+        for name in ("tensorflow", "jax", "torch")
+        if name != NAME
+    ],
 )
 # `.ci/run` runs no slow tests on the other backends.
 slow_on_tensorflow = pytest.mark.slow if NAME == "tensorflow" else ()
@@ -63,6 +80,31 @@ def gradients_of(function, tensors, variables, jit_compile=False):
         ops.zeros(v.shape) if found.get(id(v)) is None else found[id(v)]
         for v in of
     ]
+
+
+def second_derivative(function, x, variable):
+    """∂‖∂function(x)/∂x‖²/∂variable."""
+    if NAME == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = function(x)
+            size = ops.sum(inner.gradient(y, x) ** 2)
+        return outer.gradient(size, variable.value)
+    if NAME == "jax":
+        import jax
+
+        def size():
+            return ops.sum(jax.grad(function)(x) ** 2)
+
+        return backend.gradients(size, [variable])[0]
+    import torch
+
+    x = x.clone().requires_grad_()
+    (first,) = torch.autograd.grad(function(x), x, create_graph=True)
+    return torch.autograd.grad((first**2).sum(), variable.value)[0]
 
 
 def dtype_of(tensor):

@@ -1,6 +1,5 @@
 """A file that was saved on one backend is read on the others."""
 
-import importlib.util
 import os
 
 import keras
@@ -8,22 +7,11 @@ import numpy as np
 import pytest
 
 import keras_lab
-from tests.keras_lab.engine import MANY_STEPS
+from tests.keras_lab.engine import MANY_STEPS, each_other_backend
 from tests.keras_lab.interpreter import run
 from tests.keras_lab.networks import check_alphas
 from tests.keras_lab.support import random, sequential
 
-OTHERS = [
-    pytest.param(
-        name,
-        marks=pytest.mark.skipif(
-            importlib.util.find_spec(name) is None,
-            reason=f"{name} is not installed beside {keras.config.backend()}",
-        ),
-    )
-    for name in ("tensorflow", "jax", "torch")
-    if name != keras.config.backend()
-]
 SAMPLES = random((8, 6, 5, 2))
 
 
@@ -79,7 +67,7 @@ def test_a_saved_model_is_the_same_when_it_is_loaded(tmp_path):
     check(tmp_path / "model")
 
 
-@pytest.mark.parametrize("other", OTHERS)
+@each_other_backend
 def test_a_file_of_one_backend_is_read_on_another(other, tmp_path):
     save(tmp_path / "ours")
     on(other, "check", tmp_path / "ours")

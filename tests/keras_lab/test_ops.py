@@ -1,6 +1,7 @@
 """The statements of the paper's Section 3, on random cases."""
 
 import itertools
+import math
 
 import keras
 import numpy as np
@@ -56,12 +57,15 @@ def test_proposition_1_holds_for_each_channel(rng):
         ((3, 3, 4, 2), (2,)),
         ((32, 4, 6), (1,)),
         ((17, 13), ()),
-        ((1, 1), (0, 1)),
+        ((4, 3), (0, 1)),
+        ((4, 3), (1, 0)),
+        ((3, 2, 4), (-1, 0)),
     ],
 )
 def test_scales_equal_the_formula_for_any_shape_and_axes(rng, shape, keep):
     w, d = random_case(rng, shape)
-    axes = tuple(a for a in range(len(shape)) if a not in keep)
+    rank = len(shape)
+    axes = tuple(a for a in range(rank) if not {a, a - rank} & {*keep})
     lab = np.sum(d * np.abs(w), axis=axes) / np.sum(d, axis=axes)
     lazy = ops.Elementwise(lambda x: keras.ops.sqrt(x), d**2)
     np.testing.assert_allclose(ops.lab_scale(w, d, keep), lab, rtol=1e-12)
@@ -71,6 +75,19 @@ def test_scales_equal_the_formula_for_any_shape_and_axes(rng, shape, keep):
     )
     one = np.asarray(ops.binary_connect_scale(w, keep))
     np.testing.assert_array_equal(one, np.ones(lab.shape))
+    aligned = np.asarray(ops.align_scale(one, rank, keep))
+    assert np.broadcast_shapes(aligned.shape, shape) == shape
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+@pytest.mark.parametrize("keep", [(), (0,), (1,), (0, 1)])
+def test_the_mean_of_no_weights_is_not_a_number(shape, keep):
+    w = np.ones(shape, "float32")
+    count = math.prod(n for axis, n in enumerate(shape) if axis not in keep)
+    lengths = [shape[axis] for axis in keep]
+    expected = np.full(lengths, 1.0 if count else np.nan)
+    for scale in (ops.lab_scale(w, w, keep), ops.bwn_scale(w, keep)):
+        np.testing.assert_array_equal(scale, expected)
 
 
 def test_remark_1_uniform_curvature_gives_bwn(rng):
@@ -142,6 +159,14 @@ def test_the_forward_value_is_exactly_plus_or_minus_alpha(rng, dtype):
     assert binary.dtype == alpha.dtype
     expected = np.where(to_float(w) >= 0, to_float(alpha), -to_float(alpha))
     np.testing.assert_array_equal(to_float(binary), expected)
+
+
+def test_only_a_weight_that_is_at_least_zero_is_plus_alpha():
+    w = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf], "float32")
+    alpha = keras.ops.convert_to_tensor(np.float32(0.3))
+    binary = ops.binarize(keras.ops.convert_to_tensor(w), alpha)
+    signs = np.array([1, 1, -1, -1, 1, -1])
+    np.testing.assert_array_equal(binary, np.float32(0.3) * signs)
 
 
 def to_float(x):

@@ -62,12 +62,13 @@ def test_curvature_and_error_are_those_of_numpy():
     model.fit(*data(), verbose=0)
     logs = measured(model)
     layer = model.get_layer("dense_1")
-    d = model.optimizer.curvature(layer.kernel).numpy().astype("float64")
+    d = model.optimizer.curvature(layer.kernel)
+    d = keras.ops.convert_to_numpy(d).astype("float64")
     for name in ("min", "median", "max"):
         expected = getattr(np, name)(d)
         assert logs[f"dense_1/d_{name}"] == pytest.approx(expected, rel=1e-5)
     w = layer.kernel.numpy().astype("float64")
-    off = w - layer.binary_kernel.numpy()
+    off = w - keras.ops.convert_to_numpy(layer.binary_kernel)
     error = np.sqrt(np.sum(d * off**2) / np.sum(d * w**2))
     assert logs["dense_1/error"] == pytest.approx(error, rel=1e-5)
     # At a learning rate of zero, d is infinite. The error is still known.

@@ -11,6 +11,10 @@ from tests.keras_lab.callbacks.support import data, network
 from tests.keras_lab.support import assert_same
 
 
+class Endless(keras.utils.PyDataset):
+    num_batches = None
+
+
 def end_epochs(callback, model, values, name="val_loss"):
     """Ends an epoch with each value, and other weights each time."""
     rng = np.random.default_rng(7)
@@ -134,3 +138,5 @@ def test_batch_norm_is_measured_before_it_judges_and_exports(tmp_path):
     np.testing.assert_allclose(outputs, model(x), atol=0.05 * np.ptp(outputs))
     with pytest.raises(TypeError, match="more than once"):
         ExportBest(path, recalibrate=iter([x]))
+    with pytest.raises(ValueError, match="must have an end"):
+        ExportBest(path, recalibrate=Endless())

@@ -104,8 +104,6 @@ def test_data_without_an_end_need_a_number_of_batches():
     with pytest.raises(ValueError, match="must have an end"):
         keras_lab.recalibrate_batch_norm(model, data)
     assert keras_lab.recalibrate_batch_norm(model, data, batches=2) == 2
-    with pytest.raises(ValueError, match="must have an end"):
-        keras_lab.callbacks.ExportBest("m.tflite", recalibrate=data)
 
 
 def test_after_an_error_the_model_is_as_it_was():

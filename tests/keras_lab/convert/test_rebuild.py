@@ -23,6 +23,11 @@ def test_what_was_adapted_to_data_stays_so(rebuild):
     norm.adapt(x)
     model = sequential((4,), norm, layers.Dense(3))
     np.testing.assert_allclose(rebuild(model)(x), model(x), atol=1e-5)
+
+
+@BOTH
+def test_a_table_of_numbers_stays_so(rebuild):
+    pytest.importorskip("tensorflow")  # Keras' layer needs it.
     lookup = layers.IntegerLookup()
     lookup.adapt([1, 2, 3, 5])
     # The dense layer takes integers.
