@@ -205,5 +205,9 @@ def test_the_errors_of_rounding_are_accepted_or_refused(tmp_path):
     assert plain.format == "fast"
     small = export_tflite(model, path, other_weights="int8")
     assert small.file_bytes < 0.6 * plain.file_bytes
-    with pytest.raises(ValidationError, match="relative error"):
-        export_tflite(model, path, other_weights="int8", tolerance=1e-6)
+    for kind, finer in (
+        ("int8", "choose 'float16' or 'float32'"),
+        ("float16", "choose 'float32'"),
+    ):
+        with pytest.raises(ValidationError, match=f"relative error.*{finer}"):
+            export_tflite(model, path, other_weights=kind, tolerance=1e-6)
