@@ -81,6 +81,15 @@ def test_repeated_weights_are_deflated():
     assert len(shrink(b"\x01" * 1_000_000)) < 2000
 
 
+@pytest.mark.parametrize(("per_byte", "ones"), [(1, 1), (2, 0x11), (4, 0x55)])
+def test_a_stretch_that_begins_with_equal_weights_takes_a_bit_each(
+    per_byte, ones
+):
+    random = weights(np.random.default_rng(1), 900_000, per_byte)
+    container = shrink(bytes([ones]) * 100_000 + random)
+    assert ranges_of(container) == [(0, 1_000_000, per_byte)]
+
+
 def test_weights_of_other_values_are_deflated_quickly():
     rng = np.random.default_rng(1)
     content = rng.choice([-127, 127], 2_000_000).astype(np.int8).tobytes()
