@@ -83,16 +83,22 @@ def shrink(content: bytes) -> bytes:
         The container. `expand` gives back the same file, byte for byte.
 
     Raises:
-        ValueError: If `content` has 4 GiB or more.
+        ValueError: If `content` has 4 GiB or more, or gaps.
     """
     if not isinstance(content, bytes | bytearray | memoryview):
         raise TypeError(
             "`content` must be the bytes of a file. Received: "
             f"{content!r:.60} of type {type(content).__name__}"
         )
-    if len(content) > LARGEST:
+    view = memoryview(content)
+    if not view.c_contiguous:
         raise ValueError(
-            f"`content` must be smaller than 4 GiB. Received: {len(content)} "
+            "`content` must be contiguous: take `bytes` of it. Received: a "
+            f"memoryview with strides={view.strides}"
+        )
+    if view.nbytes > LARGEST:
+        raise ValueError(
+            f"`content` must be smaller than 4 GiB. Received: {view.nbytes} "
             "bytes"
         )
     data = np.frombuffer(content, np.uint8)

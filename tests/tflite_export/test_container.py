@@ -158,11 +158,22 @@ def test_what_has_no_bytes_is_a_type_error(function, source):
         function(source)
 
 
+def test_what_has_gaps_is_an_error():
+    gaps = memoryview(containers.small() * 2)[::2]
+    with pytest.raises(ValueError, match=r"take `bytes` .* strides=\(2,\)"):
+        shrink(gaps)
+    with pytest.raises(TypeError, match="Expected bytes"):
+        expand(gaps)
+
+
 def test_expand_accepts_exactly_the_limit():
     container = shrink(bytes(1000))
     assert expand(container, limit=1000) == bytes(1000)
     with pytest.raises(ContainerError, match="1000 bytes, over 999"):
         expand(container, limit=999)
+    with pytest.raises(TypeError, match=r"and a limit\. .* limit=None"):
+        expand(container, None)
+    assert expand(container, float("inf")) == bytes(1000)
 
 
 def test_expand_needs_only_numpy():
