@@ -15,8 +15,8 @@ from tflite_export.validate import predict
 
 # How many samples there are, and the length of an axis of any length.
 SAMPLES, SIZE = 8, 16
-# There are more samples if they would have fewer indices than this, and than
-# the table has rows.
+# There are more samples if those had fewer indices than this, and than the
+# table has rows.
 INDICES = 64
 
 
