@@ -135,7 +135,7 @@ def _add_inspect(commands):
 
 
 def _run_inspect(arguments):
-    is_exported = arguments.file.suffix in EXPORTED_SUFFIXES
+    is_exported = arguments.file.suffix.lower() in EXPORTED_SUFFIXES
     if arguments.plot and is_exported:
         print(
             "keras-lab inspect: error: an exported file has no latent weights "
@@ -277,7 +277,7 @@ def _integer_from(lowest, highest=math.inf):
 def _model_path(text):
     path = Path(text)
     problem = None
-    if path.suffix not in (".keras", ".h5", *EXPORTED_SUFFIXES):
+    if path.suffix.lower() not in (".keras", ".h5", *EXPORTED_SUFFIXES):
         problem = "must end in .keras, .h5, .tflite or .tflz"
     elif path.is_dir():
         problem = "is a directory"

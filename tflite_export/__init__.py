@@ -11,7 +11,8 @@ without Flex operators. `export_tflite` writes a file and reports what is in it;
 Where to find what, in the order in which an export goes through it:
 
 - `command`: the command line; `export`: the stages in order.
-- `inputs`, `prepare`, `streaming`, `other_backend`: the given model.
+- `inputs`, `prepare`, `streaming`, `other_backend`: the given model;
+  `random_inputs`: samples to compare on.
 - `convert`: TensorFlow's converter, which makes a float file.
 - `find`, `plan`, `rewrite`: which of its constants are binary, how to change
   the operators that use them (`transformations`), and the new file. `graph`

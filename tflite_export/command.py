@@ -50,6 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="samples to compare on: an .npy file, or an .npz file with one "
         "array per input, by name; default: random numbers",
     )
+    add(
+        "--tolerance",
+        type=float,
+        metavar="X",
+        help="the largest relative error to accept; default: 0.001 for float "
+        "arithmetic, 0.01 with float16 weights, 0.1 for int8",
+    )
     add("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(program=parser.prog)
 
@@ -81,6 +88,7 @@ def _export(arguments):
         arguments.format,
         batch_size=arguments.batch_size,
         validation_data=_load_samples(arguments.validate),
+        tolerance=arguments.tolerance,
         other_weights=arguments.other_weights,
         runtime=arguments.runtime,
     )

@@ -142,7 +142,7 @@ def export_tflite(
     )
     written = FlatModel(content)
     check_runtime(written, runtime)
-    check_agreement(agreement, format, tolerance)
+    check_agreement(agreement, format, other_weights, tolerance)
 
     # Describe it, write it.
     stored = content

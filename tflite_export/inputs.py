@@ -16,9 +16,8 @@ from tflite_export.flatbuffer.schema import NUMPY_TYPES
 from tflite_export.formats import Format
 from tflite_export.interpreter import by_input
 from tflite_export.prepare import as_functional, input_names, output_names
+from tflite_export.random_inputs import random_inputs
 
-# How many random samples there are, and the length of an axis of any length.
-RANDOM_SAMPLES, RANDOM_SIZE = 8, 16
 # A name that TensorFlow takes anywhere. It takes others in some places.
 NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.>-]*")
 # Modes of `model.quantize` that the converter does not know.
@@ -142,9 +141,7 @@ def validation_inputs(model: keras.Model, data) -> tuple[dict, str]:
     """Arrays by the names of the inputs, and `"given"` or `"random"`."""
     names = input_names(model)
     if data is None:
-        rng = np.random.default_rng(0)
-        arrays = [_random_input(rng, tensor) for tensor in model.inputs]
-        return dict(zip(names, arrays)), "random"
+        return random_inputs(model), "random"
     rank = len(model.inputs[0].shape)
     arrays = by_input("validation_data", names, data, rank)
     received = [array.shape for array in arrays.values()]
@@ -184,11 +181,3 @@ def _cast(name, array, dtype):
             f"type {array.dtype}"
         )
     return cast
-
-
-def _random_input(rng, tensor):
-    sizes = [size or RANDOM_SIZE for size in tensor.shape[1:]]
-    shape = RANDOM_SAMPLES, *sizes
-    if keras.backend.is_float_dtype(tensor.dtype):
-        return rng.normal(size=shape).astype(tensor.dtype)
-    return rng.integers(0, 2, shape).astype(tensor.dtype)

@@ -88,8 +88,8 @@ def with_zero_states(model: keras.Model, rebuilt: keras.Model, data):
     arrays = by_input("validation_data", names, data, rank) | states
     samples = len(arrays[names[0]])
     for name, tensor in zip(input_names(rebuilt), rebuilt.inputs):
-        zeros = np.zeros((samples, *tensor.shape[1:]), "float32")
-        arrays.setdefault(name, zeros)
+        if name not in arrays:
+            arrays[name] = np.zeros((samples, *tensor.shape[1:]), "float32")
     return arrays
 
 

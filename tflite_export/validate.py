@@ -22,6 +22,11 @@ from tflite_export.sign_ties import Ties, sign_arguments
 # weights of 16 bits have rounding errors of their own, and int8 arithmetic
 # rounds the inputs of each layer to 8 bits.
 FLOAT_TOLERANCE, FLOAT16_TOLERANCE, INT8_TOLERANCE = 1e-3, 1e-2, 0.1
+# What rounds other weights less.
+FINER = {
+    OtherWeights.FLOAT16: "'float32'",
+    OtherWeights.INT8: "'float16' or 'float32'",
+}
 # A smaller difference counts as none. A weight that is zero is stored with a
 # positive scale, because a scale must be positive.
 NEGLIGIBLE = 1e-20
@@ -181,7 +186,10 @@ def default_tolerance(format: Format, other_weights: OtherWeights) -> float:
 
 
 def check_agreement(
-    agreement: Agreement, format: Format, tolerance: float
+    agreement: Agreement,
+    format: Format,
+    other_weights: OtherWeights,
+    tolerance: float,
 ) -> None:
     """Raises ValidationError if the relative error is above the tolerance."""
     if agreement.relative_error <= tolerance:
@@ -198,6 +206,11 @@ def check_agreement(
             "It is not the int8 arithmetic of binary layers: here all of them "
             "compute in float32. "
         )
+    if finer := FINER.get(other_weights):
+        advice += (
+            f"Some of it may come from other_weights='{other_weights}': "
+            f"choose {finer}. "
+        )
     advice += (
         "Check it on real inputs with `validation_data`, or accept the error "
         "with a larger `tolerance`"
@@ -206,7 +219,8 @@ def check_agreement(
         f"The exported model disagrees with Keras on {agreement.samples} "
         f"{agreement.data} inputs: the relative error is "
         f"{agreement.relative_error:.3g}, the tolerance {tolerance:g}. "
-        f"{advice}. Received: format='{format}'"
+        f"{advice}. Received: format='{format}', "
+        f"other_weights='{other_weights}'"
     )
 
 

@@ -172,8 +172,12 @@ def test_inspect_prints_json_for_programs(folder, capsys):
     assert content["totals"]["exported_bytes"] is None
 
 
-def test_inspect_prints_the_exporters_table_of_a_tflite_file(folder, capsys):
-    file = folder / "model.tflite"
+@pytest.mark.parametrize("name", ["model.tflite", "upper.TFLITE"])
+def test_inspect_prints_the_exporters_table_of_a_tflite_file(
+    folder, name, capsys
+):
+    file = folder / name
+    file.write_bytes((folder / "model.tflite").read_bytes())
     assert main(["inspect", str(file)]) == 0
     assert str(tflite_export.inspect(file)) in capsys.readouterr().out
 

@@ -77,6 +77,7 @@ def test_it_writes_the_file_and_prints_the_report(inputs, format, capsys):
         ("m.keras m2.tflite --validate text.npy", "must be an .npy or an"),
         ("m.keras m2.tflite --validate y.npz", "Received: ['y']"),
         ("m.keras m2.tflite --batch-size 0", "Received: batch_size=0"),
+        ("m.keras m2.tflite --tolerance nan", "Received: tolerance=nan"),
     ],
 )
 def test_bad_arguments_and_damaged_files_are_named(

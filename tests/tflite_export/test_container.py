@@ -81,6 +81,15 @@ def test_repeated_weights_are_deflated():
     assert len(shrink(b"\x01" * 1_000_000)) < 2000
 
 
+@pytest.mark.parametrize(("per_byte", "ones"), [(1, 1), (2, 0x11), (4, 0x55)])
+def test_a_stretch_that_begins_with_equal_weights_takes_a_bit_each(
+    per_byte, ones
+):
+    random = weights(np.random.default_rng(1), 900_000, per_byte)
+    container = shrink(bytes([ones]) * 100_000 + random)
+    assert ranges_of(container) == [(0, 1_000_000, per_byte)]
+
+
 def test_weights_of_other_values_are_deflated_quickly():
     rng = np.random.default_rng(1)
     content = rng.choice([-127, 127], 2_000_000).astype(np.int8).tobytes()
@@ -149,11 +158,22 @@ def test_what_has_no_bytes_is_a_type_error(function, source):
         function(source)
 
 
+def test_what_has_gaps_is_an_error():
+    gaps = memoryview(containers.small() * 2)[::2]
+    with pytest.raises(ValueError, match=r"take `bytes` .* strides=\(2,\)"):
+        shrink(gaps)
+    with pytest.raises(TypeError, match="Expected bytes"):
+        expand(gaps)
+
+
 def test_expand_accepts_exactly_the_limit():
     container = shrink(bytes(1000))
     assert expand(container, limit=1000) == bytes(1000)
     with pytest.raises(ContainerError, match="1000 bytes, over 999"):
         expand(container, limit=999)
+    with pytest.raises(TypeError, match=r"and a limit\. .* limit=None"):
+        expand(container, None)
+    assert expand(container, float("inf")) == bytes(1000)
 
 
 def test_expand_needs_only_numpy():

@@ -81,6 +81,10 @@ def measured_javascript(folder):
     return javascript(folder, "--expose-gc")
 
 
+def javascript_of_bytes(folder):
+    return [*measured_javascript(folder), "bytes"]
+
+
 def python(folder):
     """There is no command: it runs in this process."""
 
@@ -220,6 +224,15 @@ def test_bombs_take_no_memory(expand_all):
     del bombs["a huge range"]
     for name, answer in zip(bombs, expand_all(list(bombs.values()))):
         assert answer.memory < MB, name
+
+
+@languages(python, javascript_of_bytes)
+def test_bombs_of_known_size_take_no_memory(expand_all):
+    bombs = dict(containers.forged())
+    for name, answer in zip(bombs, expand_all(list(bombs.values()))):
+        assert answer.memory < MB, name
+    [answer] = expand_all([bombs["a huge range"]])
+    assert b"Damaged container: it should have 33554484 bytes" in answer.content
 
 
 @languages(python, optimized_cpp)

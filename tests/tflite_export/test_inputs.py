@@ -17,6 +17,8 @@ from tflite_export import (
 )
 from tflite_export import export as export_module
 from tflite_export.inputs import validation_inputs
+from tflite_export.prepare import as_functional
+from tflite_export.random_inputs import random_inputs
 
 
 class Subclassed(keras.Model):
@@ -193,6 +195,60 @@ def test_each_input_gets_its_own_array(two_inputs, rng, samples, kind):
     assert origin == "given"
     np.testing.assert_array_equal(arrays["z"], z)
     np.testing.assert_array_equal(arrays["a"], a)
+
+
+def shifted():
+    x = keras.Input((6,), dtype="int32")
+    return keras.Model(x, keras.layers.Embedding(9, 4)(x + 1))
+
+
+class Positions(keras.layers.Layer):
+    """Looks up where an input is, and not what it is."""
+
+    def build(self, shape):
+        self.rows = keras.layers.Embedding(*shape[1:])
+        self.rows.build()
+
+    def call(self, x):
+        return x + self.rows(np.arange(x.shape[1]))
+
+
+def embeddings(*rows):
+    x = keras.Input((1, 6))
+    found = [keras.layers.Embedding(n, 4)(x[:, 0]) for n in rows]
+    return keras.Model(x, keras.layers.Concatenate()(found))
+
+
+one_hot = maker(keras_lab.BinaryLSTM)(8, one_hot=11)
+lookup = maker(keras_lab.BinaryEmbedding)
+
+
+@pytest.mark.parametrize(
+    ("make", "samples", "rows"),
+    [
+        (net((6,), lookup(1000, 4)), 11, 66),
+        (net((6,), lookup(1000, 4), dtype="int32"), 11, 66),
+        (net((6,), lookup(500, 4), dtype="int8"), 11, None),
+        (net((1,), lookup(1000, 4)), 64, 64),
+        (net((1,), lookup(10, 4)), 10, 10),
+        (net((100,), lookup(10, 4)), 8, 10),
+        (lambda: embeddings(30, 20), 8, 20),
+        (net((6, 1), one_hot, dtype="int32"), 8, 11),
+        (net((5,), net((5,), lookup(40, 4))), 8, 40),
+        (shifted, 8, 2),
+        (net((9, 4), Positions), 8, 8 * 9 * 4),
+        (net((9, 4), dense(3)), 8, 8 * 9 * 4),
+    ],
+)
+def test_random_indices_are_of_all_rows_of_the_smallest_table(
+    make, samples, rows
+):
+    model = keras_lab.freeze(make(), strict=False)
+    (x,) = random_inputs(as_functional(model)).values()
+    assert len(x) == samples
+    assert rows in (None, np.unique(x).size)
+    assert np.any(x < 0) == (rows == 8 * 9 * 4)
+    model(x)  # Each index exists.
 
 
 X = np.zeros((5, 4), "f")

@@ -31,6 +31,7 @@ from tflite_export import (
     export_tflite,
     inspect,
     make_interpreter,
+    run,
 )
 from tflite_export.flatbuffer.model import FlatModel
 
@@ -167,6 +168,21 @@ def test_an_embedding_is_looked_up_in_int8():
     assert ("GATHER", "int8") in {(r.operator, r.kind) for r in report.layers}
 
 
+@pytest.mark.parametrize(
+    ("factor", "kind"), [(1, "int8"), (0, "int8"), (300, "float16")]
+)
+def test_a_table_with_rows_of_unequal_size_is_float16(path, factor, kind):
+    embedding = maker(layers.Embedding)(1000, 32)
+    model = randomize(net((6,), embedding, flatten, dense(64))())
+    table = model.layers[0].embeddings
+    table.assign(np.concatenate([factor * table[:1], table[1:]]))
+    report = export_tflite(model, path, "packed_float", other_weights="int8")
+    assert kind in {row.kind for row in report.layers}
+    x = np.arange(1, 961, dtype="f").reshape(160, 6)
+    (actual,) = run(path, x).values()
+    np.testing.assert_allclose(actual, model(x), atol=0.02)
+
+
 def test_weights_near_signs_are_float16_and_not_int8():
     content = made("sign").content("fast", "int8")
     types = {row.kind for row in inspect(content).layers}
@@ -189,9 +205,11 @@ def test_unpacking_still_happens_only_once(format):
     make_interpreter(content).allocate_tensors()
 
 
-def test_numbers_too_large_for_float16_stay():
+@pytest.mark.parametrize("size", [1e5, 1e-7])
+def test_numbers_too_large_or_too_small_for_float16_stay(size):
     model = net((64,), float_dense(8), dense(4))()
-    model.layers[0].kernel.assign(np.full((64, 8), 1e5, "f"))
+    kernel = size * np.random.default_rng(1).uniform(0.7, 1, (64, 8))
+    model.layers[0].kernel.assign(kernel)
     content = Exported(model).content("float", "float16")
     types = {row.kind for row in inspect(content).layers}
     assert "float16" not in types
@@ -205,5 +223,9 @@ def test_the_errors_of_rounding_are_accepted_or_refused(tmp_path):
     assert plain.format == "fast"
     small = export_tflite(model, path, other_weights="int8")
     assert small.file_bytes < 0.6 * plain.file_bytes
-    with pytest.raises(ValidationError, match="relative error"):
-        export_tflite(model, path, other_weights="int8", tolerance=1e-6)
+    for kind, finer in (
+        ("int8", "choose 'float16' or 'float32'"),
+        ("float16", "choose 'float32'"),
+    ):
+        with pytest.raises(ValidationError, match=f"relative error.*{finer}"):
+            export_tflite(model, path, other_weights=kind, tolerance=1e-6)

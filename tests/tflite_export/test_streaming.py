@@ -74,6 +74,15 @@ def test_step_by_step_is_the_whole_sequence(whole, path, format, steps):
         assert len(FlatModel(path.read_bytes()).subgraphs) == 1
 
 
+def test_a_sequence_of_any_length_is_compared_on_the_given_one(path):
+    x = keras.Input((None, 6), batch_size=1, name="x")
+    y = keras_lab.BinaryGRU(8, name="gru", stateful=True)(x)
+    model = randomize(keras.Model(x, layers.Dense(5, name="scores")(y)))
+    samples = np.random.default_rng(1).normal(size=(3, STEPS, 6))
+    report = export_tflite(model, path, "float", validation_data=samples)
+    assert report.agreement.samples == 3
+
+
 def test_indices_become_vectors_in_front_of_the_layer(path):
     letters = np.random.default_rng(0).integers(0, 7, (1, STEPS)).astype("i4")
 

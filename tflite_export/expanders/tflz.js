@@ -1,21 +1,20 @@
 // Expands a shrunk TFLite file (docs/container.md), in browsers and in Node.
-
 const CHUNK = 1 << 12, MAX_RANGES = 16384; // Browsers inflate a whole chunk at once.
 
 /**
  * Returns the file that was shrunk, byte for byte, as a Uint8Array.
- * @param {ReadableStream|Uint8Array} source The container, such as `response.body`.
+ * @param {ReadableStream|ArrayBuffer|Uint8Array} source The container, such as `response.body`.
  * @param {number} limit The largest expanded size to accept, in bytes.
  * @throws {Error} If the container is damaged, truncated or too large.
  */
 export async function expand(source, limit = 2 ** 30) {
-  if (ArrayBuffer.isView(source)) source = new Response(source).body;
-  if (!source?.getReader) throw new TypeError(`Expected a stream or bytes. Received: ${source}`);
-  const input = new Reader(source);
-  return read(input, limit).finally(() => input.close());
+  const found = source?.byteLength, body = found >= 0 ? new Response(source).body : source;
+  if (!body?.getReader) throw new TypeError(`Expected a stream or bytes. Received: ${source}`);
+  const input = new Reader(body);
+  return read(input, limit, found).finally(() => input.close());
 }
 
-async function read(input, limit) {
+async function read(input, limit, found) {
   const header = await input.fill(new Uint8Array(32));
   const [magic, version, size, crc, count, restSize, restCrc, headerCrc] =
     new Uint32Array(header.buffer); // All that runs TFLite is little-endian, too.
@@ -28,13 +27,15 @@ async function read(input, limit) {
   const ranges = function* () {
     for (let i = 0; i < count; i++) yield new Uint32Array(table.buffer, 12 * i, 3);
   };
-  let end = 0, missing = size;
+  let end = 0, missing = size, whole = 32 + table.length + restSize;
   for (const [offset, length, perByte] of ranges()) {
     require([1, 2, 4].includes(perByte), `unknown encoding ${perByte}`);
     require(end <= offset && length > 0 && offset + length <= size, "wrong ranges");
     [end, missing] = [offset + length, missing - length];
+    whole += Math.ceil((length * perByte) / 8);
   }
   require(missing <= 1032 * restSize, "its size is impossible");
+  require((found ?? whole) === whole, `it should have ${whole} bytes`);
   const model = new Uint8Array(size);
   await inflate(input, restSize, restCrc, model, ranges()).catch((cause) => {
     throw input.error ?? new Error("Damaged container: wrong or truncated rest", { cause });
@@ -55,14 +56,13 @@ async function inflate(input, unread, crc, model, ranges) {
     controller.enqueue(chunk);
     if (unread === 0) controller.close();
   };
-  const deflated = new ReadableStream({ pull });
-  const inflated = new Reader(deflated.pipeThrough(new DecompressionStream("deflate")));
+  const rest = new Reader(new ReadableStream({ pull }).pipeThrough(new DecompressionStream("deflate")));
   for (const [offset, length] of ranges) {
-    await inflated.fill(model.subarray(end, offset));
+    await rest.fill(model.subarray(end, offset));
     end = offset + length;
   }
-  await inflated.fill(model.subarray(end));
-  require((await inflated.ended()) && unread === 0 && seen === crc, "its rest is damaged");
+  await rest.fill(model.subarray(end));
+  require((await rest.ended()) && unread === 0 && seen === crc, "its rest is damaged");
 }
 
 /** Expands sign bits to weights of +1 and -1, one to four in each byte. */

@@ -41,10 +41,11 @@ def expand(source, limit: int = 1 << 30) -> bytes:
     in_memory = not hasattr(source, "read") or isinstance(source, io.TextIOBase)
     try:
         found = memoryview(source).nbytes if in_memory else None
-    except TypeError as error:
-        problem = f"Expected bytes or a binary stream. Received: {source!r:.60}"
-        raise TypeError(problem) from error
-    stream = io.BytesIO(source) if in_memory else source  # Shares the bytes.
+        stream = io.BytesIO(source) if in_memory else source  # Without a copy.
+        limit = min(limit, 1 << 32)
+    except (BufferError, TypeError) as e:
+        got = f"Received: {source!r:.60}, limit={limit!r:.20}"
+        raise TypeError(f"Expected bytes or a stream and a limit. {got}") from e
     header = _read(stream, HEADER.size)
     magic, version, size, crc, count, *rest, table_crc = HEADER.unpack(header)
     _require(magic == MAGIC, "it does not begin with 'TFLZ'", "Not a container")
@@ -85,8 +86,7 @@ def _inflate(stream, output, ranges, size, missing, unread, crc):
         while output.tell() < stop and not inflater.eof:
             if not (chunk := inflater.unconsumed_tail):
                 chunk = _read(stream, min(CHUNK, unread))
-                unread -= len(chunk)
-                seen = zlib.crc32(chunk, seen)
+                unread, seen = unread - len(chunk), zlib.crc32(chunk, seen)
             data = inflater.decompress(chunk, min(CHUNK, stop - output.tell()))
             _require(chunk or data, "its deflated rest ends too early")
             missing -= output.write(data)

@@ -32,6 +32,12 @@ from tflite_export.transformations.int8_arithmetic import compute_in_int8
 # The operator and the tensor that restore smaller ones take as many bytes.
 FEWEST_NUMBERS = 256
 LARGEST_INT8 = 127
+# All rows of a table share one scale. If one is this many times smaller than
+# the largest, only the integers from -8 to 8 are left for it.
+MOST_ROW_RATIO = 16
+# Rounding to 16 bits costs 0.0005 at most, unless the numbers are so small that
+# float16 has few bits for them, or none.
+MOST_FLOAT16_ERROR = 1e-3
 # Their inputs are other subgraphs' inputs.
 CONTROL = ("WHILE", "IF", "CALL_ONCE")
 
@@ -107,10 +113,15 @@ class _Constant:
             if kind == OtherWeights.INT8 and not self._is_near_signs():
                 self._round_to_bfloat16()
             return
-        is_float16 = kind == OtherWeights.FLOAT16 or self.value.ndim == 1
-        if is_float16 or self._is_near_signs():
+        is_table = self._is_table()
+        if (
+            kind == OtherWeights.FLOAT16
+            or self.value.ndim == 1
+            or self._is_near_signs()
+            or (is_table and self._has_unequal_rows())
+        ):
             self._store_float16()
-        elif self._is_table():
+        elif is_table:
             self._quantize(None)
             for user in self.users:
                 _restore_rows(self.model, self.subgraph, user, self.index)
@@ -141,6 +152,11 @@ class _Constant:
         """Whether all that is done is to look up rows, as an embedding does."""
         return self.names == {"GATHER"} and self._is_read_as_weights()
 
+    def _has_unequal_rows(self):
+        rows = np.abs(self.value).reshape(len(self.value), -1).max(axis=1)
+        rows = rows[rows > 0]
+        return len(rows) > 0 and MOST_ROW_RATIO * rows.min() < rows.max()
+
     def _is_read_as_weights(self):
         return all(
             reads_as_weights(self.model, user, self.index)
@@ -156,7 +172,9 @@ class _Constant:
     def _store_float16(self):
         with np.errstate(over="ignore"):
             halves = self.value.astype(np.float16)
-        if np.all(np.isfinite(halves)):
+        value = self.value.astype(np.float64)  # Whose squares are not zero.
+        error = np.linalg.norm(halves - value)
+        if error <= MOST_FLOAT16_ERROR * np.linalg.norm(value):
             self.tensor.type = schema.TensorType.FLOAT16
             self.tensor.buffer = self.model.add_buffer(halves)
             dequantize(self.model, self.subgraph, self.index)

@@ -2,7 +2,9 @@
 // the container. A rejection that nobody handles ends Node with an error.
 import { readFileSync, writeFileSync } from "node:fs";
 
-const [expander, batch, answers, limit] = process.argv.slice(2);
+// Options: the expander, and "bytes" if all containers are expanded from memory.
+const [expander, ...options] = process.argv.slice(2);
+const [batch, answers, limit] = options.splice(-3);
 const { expand } = await import(expander);
 const arrays = () => (globalThis.gc?.(), process.memoryUsage().arrayBuffers);
 
@@ -25,14 +27,16 @@ const parts = [];
 for (let input = readFileSync(batch); input.length > 0; ) {
   const end = 4 + input.readUInt32LE(0);
   const before = (peak = arrays());
-  // Every other container is expanded from memory.
-  const bytes = input.subarray(4, end), fromMemory = !globalThis.gc && parts.length % 4 > 0;
-  const source = fromMemory ? bytes : stream(bytes);
+  // Else every other container is, as bytes or as their buffer.
+  const bytes = input.subarray(4, end), others = !globalThis.gc && parts.length % 4 > 0;
+  const inMemory = parts.length % 8 > 4 ? Uint8Array.from(bytes).buffer : bytes;
+  const source = others || options.length > 0 ? inMemory : stream(bytes);
   const start = performance.now();
   let expanded = 1, answer;
   try {
     answer = Buffer.from((await expand(source, Number(limit))).buffer);
   } catch (error) {
+    peak = Math.max(peak, process.memoryUsage().arrayBuffers); // Garbage included.
     answer = Buffer.from(String(error));
     expanded = 0;
   }
