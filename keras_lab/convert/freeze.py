@@ -156,6 +156,10 @@ class _Freezer(Rebuilder):
             return None  # Only training needs it.
         if name == BLOCK:
             return self._plain_block(node)
+        if node.get("class_name") == "Bidirectional":
+            node, length = _take_one_hot(node)
+            if length is not None:
+                return self._after_one_hot(self._plain(node), length)
         node = {
             key: self._plain(value)
             for key, value in node.items()
@@ -239,6 +243,19 @@ def _with_signs(plan):
             options = {**entry["options"], "kernel_quantizer": None}
             kept[key] = {**entry, "options": options}
     return kept
+
+
+def _take_one_hot(node):
+    """The config of a `Bidirectional` without `one_hot`, and its length."""
+    config = dict(node["config"])
+    names = [n for n in ("layer", "backward_layer") if config.get(n)]
+    lengths = {config[name]["config"].get("one_hot") for name in names}
+    if lengths == {None} or len(lengths) > 1:
+        return node, None
+    for name in names:
+        inner = {k: v for k, v in config[name].items() if k != "build_config"}
+        config[name] = {**inner, "config": {**inner["config"], "one_hot": None}}
+    return {**node, "config": config}, lengths.pop()
 
 
 def _use_keras_class(node, cls):

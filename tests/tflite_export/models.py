@@ -137,6 +137,11 @@ CASES = {
     "bidirectional": net(
         steps, lambda: layers.Bidirectional(keras_lab.BinaryLSTM(8))
     ),
+    "bidirectional_one_hot": net(
+        (5, 1),
+        lambda: layers.Bidirectional(keras_lab.BinaryLSTM(8, one_hot=11)),
+        dtype="int32",
+    ),
     "cells": net(
         steps,
         lambda: layers.RNN(

@@ -71,6 +71,9 @@ RECURRENT = {
     "binary cells": lambda: keras_lab.BinaryRNN([cell(5) for cell in CELLS]),
     "full precision": lambda: keras_lab.BinaryLSTM(5, kernel_quantizer=None),
     "one hot": lambda: keras_lab.BinaryLSTM(5, one_hot=7),
+    "one hot, bidirectional": lambda: layers.Bidirectional(
+        keras_lab.BinaryLSTM(5, one_hot=7)
+    ),
     "time distributed": lambda: layers.TimeDistributed(
         keras_lab.BinaryDense(3, input_quantizer="sign")
     ),
@@ -80,7 +83,7 @@ RECURRENT = {
 @pytest.mark.parametrize("case", RECURRENT)
 def test_recurrent_layers_and_wrappers_are_frozen(case, rng):
     shape, dtype, inputs = (6, 4), "float32", random((3, 6, 4))
-    if case == "one hot":
+    if case.startswith("one hot"):
         shape, dtype, inputs = (6, 1), "int32", rng.integers(0, 7, (3, 6, 1))
     model = sequential(shape, RECURRENT[case](), dtype=dtype)
     check_freeze(model, inputs, tolerance=1e-6)
