@@ -21,6 +21,7 @@ import argparse
 import collections
 import itertools
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -41,6 +42,7 @@ from examples.environment import (
     show_table,
     write_json,
 )
+from examples.finetune_trials import SignOfReLU, TwoSteps, center_kernels
 from examples.paper import data as datasets
 from examples.paper.data import Part
 from keras_lab.files import replacing
@@ -77,6 +79,9 @@ SETTINGS = {
     "temperature": 2.0,
     "progressive": 0,
     "keep": None,
+    "center": None,
+    "inputs": None,
+    "two_step": 0,
     "augment": True,
 }
 BORDER = 4
@@ -136,13 +141,22 @@ def run(scheme, seed, trained, train, test, options) -> None:
     progressive = keras_lab.callbacks.ProgressiveBinarization(
         options.progressive
     )
+    if options.two_step:
+        progressive = TwoSteps(options.two_step)
+
+    def filters(layer):
+        return layer.name not in (options.keep or ())
+
+    if options.center:
+        center_kernels(trained, filters, options.center == "standard")
     model, history = keras_lab.fine_tune(
         trained,
         batches,
         validation_data=test,
         epochs=options.epochs,
         kernel_quantizer=SCHEMES[scheme][1],
-        filters=lambda layer: layer.name not in (options.keep or ()),
+        input_quantizer=SignOfReLU() if options.inputs else None,
+        filters=filters,
         loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
         learning_rate=options.learning_rate,
@@ -161,6 +175,7 @@ def run(scheme, seed, trained, train, test, options) -> None:
         path.with_suffix(".tflz"),
         other_weights="int8",
         validation_data=test.x[:100],
+        tolerance=math.inf,  # The accuracy of the file is measured below.
     )
     (scores,) = tflite_export.run(path.with_suffix(".tflz"), test.x).values()
     accuracy["exported"] = float(np.mean(scores.argmax(axis=-1) == test.y))
@@ -324,6 +339,9 @@ def parse(argv=None):
     add("--temperature", type=float, default=2.0, help="of distillation")
     add("--progressive", type=int, default=0, help="epochs; default: none")
     add("--keep", nargs="+", help="names of more layers that stay float")
+    add("--center", choices=("mean", "standard"), help="the latent kernels")
+    add("--inputs", choices=("sign",), help="binarize them, too")
+    add("--two-step", type=int, default=0, help="epochs with float weights")
     add("--images", type=int, help="train only on the first N images")
     add("--validation", action="store_true", help="leave out the test images")
     add("--no-augment", dest="augment", action="store_false")
@@ -331,8 +349,10 @@ def parse(argv=None):
     options = parser.parse_args(argv)
     if options.model and not options.data:
         parser.error("--model needs --data, to train and to test it on.")
-    if not 0 <= options.progressive < options.epochs:
-        parser.error("--progressive must be less than --epochs.")
+    for name in ("progressive", "two_step"):
+        if not 0 <= getattr(options, name) < options.epochs:
+            option = name.replace("_", "-")
+            parser.error(f"--{option} must be less than --epochs.")
     return options
 
 
