@@ -80,6 +80,7 @@ def model_of(*parts, shape=(4, 6)):
 @pytest.mark.parametrize(
     ("make", "path"), [(Block, "{0}"), (Nested, "{0}/block")]
 )
+@pytest.mark.filterwarnings("error::UserWarning")
 def test_the_layers_of_a_block_become_binary(make, path, tmp_path):
     block = make()
     model, x = model_of(block), random((2, 4, 6))
@@ -158,6 +159,14 @@ class Caller(Reader):
 
 
 @register
+class Trainer(Reader):
+    """Reads the kernel in training only."""
+
+    def call(self, x, training=None):
+        return x @ self.dense.kernel if training else self.dense(x)
+
+
+@register
 class Forgetful(Reader):
     """Its config lacks an argument."""
 
@@ -178,6 +187,7 @@ class Forgetful(Reader):
         (Late, "creates other"),
         (Caller, ": RuntimeError: I call only my own"),
         (Reader, "reads the weights of a layer inside it directly"),
+        (Trainer, "reads the weights of a layer inside it directly"),
     ],
 )
 def test_a_block_that_cannot_be_converted_stays_whole_and_is_named(
