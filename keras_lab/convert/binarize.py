@@ -103,9 +103,9 @@ def binarize_model(
     if not changes:
         hint = ""
         if any(row.skipped in ("first layer", "last layer") for row in report):
-            hint = "Pass `skip_first=False` or `skip_last=False`."
+            hint = " Pass `skip_first=False` or `skip_last=False`."
         raise ValueError(
-            f"No layer of model '{model.name}' can be converted. {hint}\n"
+            f"No layer of model '{model.name}' can be converted.{hint}\n"
             f"{report}"
         )
     binary = _Binarizer(changes).rebuild(model)

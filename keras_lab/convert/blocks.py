@@ -16,6 +16,7 @@ import json
 import re
 import sys
 import types
+from textwrap import shorten
 
 import keras
 
@@ -184,10 +185,10 @@ def problem_of(plan: dict, call) -> str | None:
         # It is the user's class, which may raise anything. Keras puts the words
         # of an error between others, in bold.
         text = re.split(r"\x1b\[1m|ncountered:", str(error))[-1]
-        text = " ".join(text.partition("\x1b")[0].split())
+        text = text.partition("\x1b")[0]
         return (
             "cannot be rebuilt with binary layers inside: "
-            f"{type(error).__name__}: {text:.200}"
+            f"{type(error).__name__}: {shorten(text, 200, placeholder=' …')}"
         )
     return None
 
