@@ -42,10 +42,10 @@ from examples.environment import (
     show_table,
     write_json,
 )
+from examples.finetune_figure import draw
 from examples.finetune_trials import SignOfReLU, TwoSteps, center_kernels
 from examples.paper import data as datasets
 from examples.paper.data import Part
-from keras_lab.files import replacing
 from keras_lab.quantizers import BWN, LAB, BinaryConnect
 
 RESNET8 = "cifar10_resnet8_mlperf_tiny.h5"
@@ -290,28 +290,6 @@ def table(results) -> str:
         size = np.mean([run["file_bytes"] for run in runs]) / 1000
         lines.append([title, epochs, len(runs), *stages, f"{size:.1f} kB"])
     return markdown_table(("scheme", "epochs", "runs", *STAGES, "file"), lines)
-
-
-def draw(results, path: Path) -> None:
-    """The accuracy by epoch of the runs that are not trials: their means."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
-    shown = [item for item in results.items() if not item[1][0]["validation"]]
-    for number, ((title, epochs), runs) in enumerate(shown):
-        color, x = f"C{number}", range(1, epochs + 1)
-        test, train = (
-            100 * np.mean([run["history"][name] for run in runs], axis=0)
-            for name in ("val_accuracy", "accuracy")
-        )
-        axes.plot(x, test, color=color, label=f"{title}, {epochs} epochs")
-        axes.plot(x, train, ":", color=color)
-        axes.axhline(100 * runs[0]["accuracy"]["float"], color="black")
-    axes.set(xlabel="epoch", ylabel="accuracy, %", ylim=(70, 88))
-    axes.legend(title="test; dotted: training. Black: float")
-    with replacing(path) as partial:
-        figure.savefig(partial, format="png", dpi=120)
 
 
 def report(folder: Path) -> None:
