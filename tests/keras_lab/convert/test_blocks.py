@@ -205,6 +205,36 @@ def test_a_block_that_cannot_be_converted_stays_whole_and_is_named(
     np.testing.assert_allclose(kept(x), start(x), rtol=1e-4, atol=1e-4)
 
 
+def test_a_long_reason_is_cut_at_a_word(monkeypatch):
+    def call(self, x):
+        if type(self.dense) is not layers.Dense:
+            raise RuntimeError("word " * 99)
+        return self.dense(x)
+
+    monkeypatch.setattr(Caller, "call", call)
+    _, report = keras_lab.binarize_model(
+        model_of(Caller(), Block()), return_report=True
+    )
+    assert report[1].skipped.endswith(" word …")
+
+
+class Unregistered(Nested):
+    pass
+
+
+def test_a_file_with_an_unknown_class_says_how_to_load_it(
+    tmp_path, monkeypatch
+):
+    new = keras_lab.binarize_model(model_of(Unregistered()))
+    classes = {"Unregistered": Unregistered}
+    monkeypatch.delitem(globals(), "Unregistered")
+    with pytest.raises(ValueError, match="class in `custom_objects`"):
+        saved_and_loaded(new, tmp_path)
+    path = tmp_path / "model.keras"
+    again = keras.models.load_model(path, custom_objects=classes)
+    assert_same(again.get_weights(), new.get_weights())
+
+
 def test_a_block_that_is_another_one_when_rebuilt_is_an_error():
     model = model_of(Forgetful(3, name="mine"), Block())
     for convert in (keras_lab.binarize_model, keras_lab.freeze):

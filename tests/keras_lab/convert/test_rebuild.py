@@ -109,6 +109,24 @@ def test_an_argument_that_counts_in_training_only_is_missed(rebuild):
 
 
 @BOTH
+def test_a_config_without_a_size_is_named(rebuild):
+    class Sized(layers.Layer):
+        def __init__(self, units=2, **kwargs):
+            super().__init__(**kwargs)
+            self.dense = layers.Dense(units)
+
+        def call(self, x):
+            return self.dense(x)
+
+        def get_config(self):
+            return super().get_config()
+
+    model = sequential((4,), layers.Dense(3), Sized(3))
+    with pytest.raises(ValueError, match=r"rebuilt from it.*a `get_config`"):
+        rebuild(model)
+
+
+@BOTH
 def test_a_function_that_uses_a_layer_of_the_model_is_named(rebuild):
     words = keras.Input((5,), dtype="int32")
     embedding = layers.Embedding(9, 4, name="words")
