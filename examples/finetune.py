@@ -21,6 +21,7 @@ import argparse
 import collections
 import itertools
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -41,9 +42,10 @@ from examples.environment import (
     show_table,
     write_json,
 )
+from examples.finetune_figure import draw
+from examples.finetune_trials import SignOfReLU, TwoSteps, center_kernels
 from examples.paper import data as datasets
 from examples.paper.data import Part
-from keras_lab.files import replacing
 from keras_lab.quantizers import BWN, LAB, BinaryConnect
 
 RESNET8 = "cifar10_resnet8_mlperf_tiny.h5"
@@ -77,6 +79,9 @@ SETTINGS = {
     "temperature": 2.0,
     "progressive": 0,
     "keep": None,
+    "center": None,
+    "inputs": None,
+    "two_step": 0,
     "augment": True,
 }
 BORDER = 4
@@ -136,13 +141,22 @@ def run(scheme, seed, trained, train, test, options) -> None:
     progressive = keras_lab.callbacks.ProgressiveBinarization(
         options.progressive
     )
+    if options.two_step:
+        progressive = TwoSteps(options.two_step)
+
+    def filters(layer):
+        return layer.name not in (options.keep or ())
+
+    if options.center:
+        center_kernels(trained, filters, options.center == "standard")
     model, history = keras_lab.fine_tune(
         trained,
         batches,
         validation_data=test,
         epochs=options.epochs,
         kernel_quantizer=SCHEMES[scheme][1],
-        filters=lambda layer: layer.name not in (options.keep or ()),
+        input_quantizer=SignOfReLU() if options.inputs else None,
+        filters=filters,
         loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
         learning_rate=options.learning_rate,
@@ -161,6 +175,7 @@ def run(scheme, seed, trained, train, test, options) -> None:
         path.with_suffix(".tflz"),
         other_weights="int8",
         validation_data=test.x[:100],
+        tolerance=math.inf,  # The accuracy of the file is measured below.
     )
     (scores,) = tflite_export.run(path.with_suffix(".tflz"), test.x).values()
     accuracy["exported"] = float(np.mean(scores.argmax(axis=-1) == test.y))
@@ -277,28 +292,6 @@ def table(results) -> str:
     return markdown_table(("scheme", "epochs", "runs", *STAGES, "file"), lines)
 
 
-def draw(results, path: Path) -> None:
-    """The accuracy by epoch of the runs that are not trials: their means."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
-    shown = [item for item in results.items() if not item[1][0]["validation"]]
-    for number, ((title, epochs), runs) in enumerate(shown):
-        color, x = f"C{number}", range(1, epochs + 1)
-        test, train = (
-            100 * np.mean([run["history"][name] for run in runs], axis=0)
-            for name in ("val_accuracy", "accuracy")
-        )
-        axes.plot(x, test, color=color, label=f"{title}, {epochs} epochs")
-        axes.plot(x, train, ":", color=color)
-        axes.axhline(100 * runs[0]["accuracy"]["float"], color="black")
-    axes.set(xlabel="epoch", ylabel="accuracy, %", ylim=(70, 88))
-    axes.legend(title="test; dotted: training. Black: float")
-    with replacing(path) as partial:
-        figure.savefig(partial, format="png", dpi=120)
-
-
 def report(folder: Path) -> None:
     """Prints the table of a folder, and writes its page's table and figure."""
     results = read(folder)
@@ -324,6 +317,9 @@ def parse(argv=None):
     add("--temperature", type=float, default=2.0, help="of distillation")
     add("--progressive", type=int, default=0, help="epochs; default: none")
     add("--keep", nargs="+", help="names of more layers that stay float")
+    add("--center", choices=("mean", "standard"), help="the latent kernels")
+    add("--inputs", choices=("sign",), help="binarize them, too")
+    add("--two-step", type=int, default=0, help="epochs with float weights")
     add("--images", type=int, help="train only on the first N images")
     add("--validation", action="store_true", help="leave out the test images")
     add("--no-augment", dest="augment", action="store_false")
@@ -331,8 +327,10 @@ def parse(argv=None):
     options = parser.parse_args(argv)
     if options.model and not options.data:
         parser.error("--model needs --data, to train and to test it on.")
-    if not 0 <= options.progressive < options.epochs:
-        parser.error("--progressive must be less than --epochs.")
+    for name in ("progressive", "two_step"):
+        if not 0 <= getattr(options, name) < options.epochs:
+            option = name.replace("_", "-")
+            parser.error(f"--{option} must be less than --epochs.")
     return options
 
 

@@ -11,6 +11,7 @@ from keras_lab.analysis.summary import EXPORT_ERRORS, trial_export
 from keras_lab.convert.batch_norm import (
     check_can_be_repeated,
     check_is_finite,
+    input_batches,
     recalibrate_batch_norm,
 )
 from keras_lab.convert.graph import is_built
@@ -84,7 +85,7 @@ class ExportBest(keras.callbacks.Callback):
         # Raises TypeError if there is no such option.
         inspect.signature(export_tflite).bind(None, filename, **options)
         check_can_be_repeated("recalibrate", recalibrate)
-        check_is_finite(recalibrate)
+        check_is_finite("recalibrate", recalibrate)
         self.filename = check_target("filename", filename, SUFFIXES)
         self.format = str(Format.of(format, self.filename.suffix))
         self.monitor = monitor
@@ -102,6 +103,8 @@ class ExportBest(keras.callbacks.Callback):
 
         self._training = True
         check_target("filename", self.filename, SUFFIXES)
+        if self.recalibrate is not None:
+            input_batches(self.recalibrate, self.model)  # Raises an error now.
         if is_built(self.model):
             options = {**self.options, "tolerance": math.inf}
             # The trained model may be closer to its file than this one.

@@ -21,13 +21,18 @@ __all__ = [
     "check_can_be_repeated",
     "check_count",
     "check_is_finite",
+    "input_batches",
     "recalibrate_batch_norm",
     "trained_batch_norms",
 ]
 
 
 def recalibrate_batch_norm(
-    model: keras.Model, data, batch_size: int = 128, batches: int | None = None
+    model: keras.Model,
+    data,
+    batch_size: int = 128,
+    batches: int | None = None,
+    rows: int | None = None,
 ) -> int:
     """Sets the moving statistics of batch norm to those of some data.
 
@@ -52,6 +57,10 @@ def recalibrate_batch_norm(
         batch_size: The number of rows per batch if `data` is an array. Defaults
             to `128`.
         batches: The largest number of batches to use. Defaults to `None`: all.
+            If not all are used, they are random rows of arrays, or random
+            batches of a `PyDataset`, always the same. Of other data they are
+            the first ones, so these must be shuffled.
+        rows: The same as a number of rows, rounded up to whole batches.
 
     Returns:
         The number of batches used. It is 0, with a warning, if the model has no
@@ -59,17 +68,19 @@ def recalibrate_batch_norm(
 
     Example:
 
-    >>> keras_lab.recalibrate_batch_norm(model, train_images[:5000])
+    >>> keras_lab.recalibrate_batch_norm(model, train_images, rows=5000)
     """
     check_is_model(model)
     if not is_built(model):
         raise ValueError(no_weights_yet(model))
     check_count("batch_size", batch_size)
-    if batches is None:
-        check_is_finite(data)
-    else:
-        check_count("batches", batches)
-    found = _batches(data, batch_size, model)
+    limits = {"batches": batches, "rows": rows}
+    limits = {name: n for name, n in limits.items() if n is not None}
+    for name, limit in limits.items():
+        check_count(name, limit)
+    if not limits:
+        check_is_finite("data", data)
+    found = input_batches(data, model, batch_size, shuffle=bool(limits))
     statistics = [_Statistics(layer) for layer in trained_batch_norms(model)]
     if not statistics:
         warnings.warn(
@@ -78,7 +89,7 @@ def recalibrate_batch_norm(
             stacklevel=2,
         )
         return 0
-    count = 0
+    count = seen = 0
     with contextlib.ExitStack() as stack:
         for each in statistics:
             stack.enter_context(each.measured())
@@ -88,6 +99,9 @@ def recalibrate_batch_norm(
                 training=False,
             )
             count += 1
+            seen += len(keras.tree.flatten(inputs)[0])
+            if rows is not None and seen >= rows:
+                break
         if not count:
             raise ValueError(
                 "`recalibrate_batch_norm` needs at least one batch. "
@@ -192,7 +206,7 @@ def check_can_be_repeated(argument: str, data) -> None:
         )
 
 
-def check_is_finite(data) -> None:
+def check_is_finite(argument: str, data) -> None:
     """Raises ValueError if a dataset is known to have no end."""
     endless = False
     if isinstance(data, keras.utils.PyDataset):
@@ -201,9 +215,8 @@ def check_is_finite(data) -> None:
         endless = int(data.cardinality()) == -1
     if endless:
         raise ValueError(
-            "The data to measure batch norm on must have an end, or a number "
-            "of batches. For a `tf.data.Dataset`, use `data.take(40)`. "
-            f"Received: {data!r:.200}"
+            f"`{argument}` must have an end. For a `tf.data.Dataset`, use "
+            f"`.take(40)`. Received: {argument}={data!r:.200}"
         )
 
 
@@ -216,8 +229,14 @@ def check_count(name, value):
         )
 
 
-def _batches(data, batch_size, model):
-    """Returns an iterable of the inputs of each batch."""
+def input_batches(
+    data, model: keras.Model, batch_size: int = 128, shuffle: bool = False
+) -> Iterable:
+    """Returns an iterable of the inputs of each batch.
+
+    Raises an error if they are not the inputs of the model. `shuffle` is for
+    arrays and for a `PyDataset`.
+    """
     count = len(getattr(model, "inputs", None) or [None])
     are_arrays = isinstance(data, (tuple, list) if count > 1 else tuple) and (
         len(data) > 0 and all(hasattr(x, "shape") for x in data)
@@ -229,7 +248,7 @@ def _batches(data, batch_size, model):
             f"{len(data)} arrays"
         )
     if are_arrays or hasattr(data, "shape") or isinstance(data, dict):
-        return _slices(data, batch_size)
+        return _slices(data, batch_size, shuffle)
     if isinstance(data, str) or not isinstance(
         data, (Iterable, keras.utils.PyDataset)
     ):
@@ -240,17 +259,35 @@ def _batches(data, batch_size, model):
     if isinstance(data, keras.utils.PyDataset):
         dataset, count = data, data.num_batches
         indices = itertools.count() if count is None else range(count)
+        if shuffle and count is not None:
+            indices = _random_order(count)
         data = (dataset[index] for index in indices)
     return (x[0] if isinstance(x, (tuple, list)) else x for x in data)
 
 
-def _slices(arrays, batch_size):
+def _slices(arrays, batch_size, shuffle):
     shapes = [np.shape(x) for x in keras.tree.flatten(arrays)]
     if len({shape[:1] for shape in shapes}) != 1 or () in shapes:
         raise ValueError(
             "`data` must be arrays with the same number of rows. "
             f"Received: arrays of shapes {shapes}"
         )
-    for start in range(0, shapes[0][0], batch_size):
-        rows = slice(start, start + batch_size)
-        yield keras.tree.map_structure(lambda x, rows=rows: x[rows], arrays)
+    count = shapes[0][0]
+    places = [slice(n, n + batch_size) for n in range(0, count, batch_size)]
+    if shuffle:
+        # Not every tensor can be indexed by an array.
+        arrays = keras.tree.map_structure(_as_numpy, arrays)
+        order = _random_order(count)
+        places = [order[place] for place in places]
+    return (
+        keras.tree.map_structure(lambda x, place=place: x[place], arrays)
+        for place in places
+    )
+
+
+def _as_numpy(x):
+    return x if isinstance(x, np.ndarray) else ops.convert_to_numpy(x)
+
+
+def _random_order(count):
+    return np.random.default_rng(0).permutation(count).tolist()

@@ -18,10 +18,9 @@ from keras_lab.convert.counterparts import options_of
 from keras_lab.convert.graph import is_functional, walk, with_inner_layers
 from keras_lab.convert.rebuild import (
     Rebuilder,
-    assign,
-    assign_latents,
     check_can_rebuild,
 )
+from keras_lab.convert.states import assign, assign_latents
 
 __all__ = ["ConversionReport", "binarize_model"]
 
@@ -102,8 +101,12 @@ def binarize_model(
         model, calls, options, filters, skip_first, skip_last
     )
     if not changes:
+        hint = ""
+        if any(row.skipped in ("first layer", "last layer") for row in report):
+            hint = " Pass `skip_first=False` or `skip_last=False`."
         raise ValueError(
-            f"No layer of model '{model.name}' can be converted.\n{report}"
+            f"No layer of model '{model.name}' can be converted.{hint}\n"
+            f"{report}"
         )
     binary = _Binarizer(changes).rebuild(model)
     return (binary, report) if return_report else binary

@@ -16,6 +16,7 @@ import json
 import re
 import sys
 import types
+from textwrap import shorten
 
 import keras
 
@@ -25,10 +26,10 @@ from keras_lab.convert.counterparts import convert_config, is_binary, use_class
 from keras_lab.convert.graph import is_keras_class, with_inner_layers
 from keras_lab.convert.rebuild import (
     Rebuilder,
-    assign_latents,
     known_arguments,
     unchanged_seeds,
 )
+from keras_lab.convert.states import assign_latents
 from keras_lab.convert.trial_calls import computes_the_same, outputs, same
 
 __all__ = ["BinaryBlock", "change_config", "parts_of", "problem_of"]
@@ -124,6 +125,12 @@ class BinaryBlock:
         use_class(node, self._base)
         return {"block": node, "plan": self._plan}
 
+    def get_build_config(self):
+        # Keras would call it built, but only a call builds what is inside.
+        if self._base.build is keras.Layer.build:
+            return None
+        return super().get_build_config()
+
 
 register = keras.saving.register_keras_serializable(PACKAGE, "BinaryBlock")
 register(BinaryBlock)
@@ -152,7 +159,8 @@ def _class_of(node):
         raise ValueError(
             f"The class '{node['class_name']}' of a custom layer is unknown. "
             f"Import the module that defines it, '{node['module']}', before "
-            f"you load the model. Received: {node['registered_name']}"
+            "you load the model, or pass the class in `custom_objects`. "
+            f"Received: {node['registered_name']}"
         )
     return cls
 
@@ -177,10 +185,10 @@ def problem_of(plan: dict, call) -> str | None:
         # It is the user's class, which may raise anything. Keras puts the words
         # of an error between others, in bold.
         text = re.split(r"\x1b\[1m|ncountered:", str(error))[-1]
-        text = " ".join(text.partition("\x1b")[0].split())
+        text = text.partition("\x1b")[0]
         return (
             "cannot be rebuilt with binary layers inside: "
-            f"{type(error).__name__}: {text:.200}"
+            f"{type(error).__name__}: {shorten(text, 200, placeholder=' …')}"
         )
     return None
 

@@ -7,6 +7,7 @@ import keras
 from keras_lab.convert.batch_norm import (
     check_can_be_repeated,
     check_count,
+    check_is_finite,
     recalibrate_batch_norm,
     trained_batch_norms,
 )
@@ -18,7 +19,7 @@ from keras_lab.optimizers import LABAdam
 __all__ = ["fine_tune"]
 
 # Enough to measure the statistics of batch norm.
-RECALIBRATION_BATCHES = 40
+RECALIBRATION_ROWS = 5000
 
 
 def fine_tune(
@@ -56,7 +57,8 @@ def fine_tune(
         train: The training data: a tuple `(x, y)` or `(x, y, sample_weight)`
             of arrays, or batches as a `tf.data.Dataset` or a
             `keras.utils.PyDataset`. It is read more than once, so it cannot be
-            a generator.
+            a generator. A `tf.data.Dataset` must be shuffled, because its first
+            5,000 rows are those that batch norm is measured on.
         validation_data: The same. Without it, nothing is measured.
         epochs: The number of epochs. Defaults to `30`.
         kernel_quantizer, input_quantizer: As in `binarize_model`.
@@ -106,7 +108,9 @@ def fine_tune(
     train = _data("train", train, batch_size)
     validation = validation_data
     if validation is not None:
+        check_is_finite("validation_data", validation)
         validation = _data("validation_data", validation, batch_size)
+    _check_has_no_text(trained, train["x"])
     steps = steps_per_epoch or _steps(train, batch_size)
     binary, report = binarize_model(
         trained,
@@ -196,6 +200,25 @@ def _data(name, data, batch_size):
     return {**dict(zip(names, data)), "batch_size": batch_size}
 
 
+def _check_has_no_text(trained, x):
+    """Raises ValueError if inputs are what a KerasHub model preprocesses."""
+    if getattr(trained, "preprocessor", None) is None:
+        return
+    # Of a `tf.data.Dataset`, what it says about its inputs.
+    spec = getattr(x, "element_spec", x)
+    inputs = spec[0] if spec is not x and isinstance(spec, tuple) else spec
+    for part in keras.tree.flatten(inputs):
+        dtype = getattr(part, "dtype", None)
+        is_text = isinstance(part, str) or "string" in str(dtype)
+        if is_text or getattr(dtype, "kind", None) in ("O", "S", "U", "T"):
+            raise ValueError(
+                "`fine_tune` does not preprocess texts, as "
+                f"`{type(trained).__name__}.fit` does. Pass "
+                "`trained.preprocessor(x)` instead of x, in the validation "
+                f"data, too. Received: {x!r:.200}"
+            )
+
+
 def _steps(train, batch_size):
     try:
         if "y" not in train:
@@ -212,7 +235,10 @@ def _recalibrate(model, train, batch_size):
     """Returns whether there is a batch norm to recalibrate."""
     if not trained_batch_norms(model):
         return False
-    recalibrate_batch_norm(model, train["x"], batch_size, RECALIBRATION_BATCHES)
+    # Small batches would take long.
+    recalibrate_batch_norm(
+        model, train["x"], max(batch_size, 32), rows=RECALIBRATION_ROWS
+    )
     return True
 
 

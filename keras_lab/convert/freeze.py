@@ -14,10 +14,9 @@ from keras_lab.binary_weight import weights_of
 from keras_lab.convert.counterparts import public_keras_name
 from keras_lab.convert.rebuild import (
     Rebuilder,
-    assign,
     check_can_rebuild,
-    without_alphas,
 )
+from keras_lab.convert.states import assign, without_alphas
 from keras_lab.layers.attention import BinaryAttention
 from keras_lab.layers.base import BinaryLayer
 from keras_lab.layers.recurrent import BinaryRecurrent, BinaryRNN
@@ -174,10 +173,12 @@ class _Freezer(Rebuilder):
                 return self._plain_recurrent(node, config, cls)
             if issubclass(cls, BinaryRNN):
                 _use_keras_class(node, cls)
-            if issubclass(cls, BinaryAttention) and config["input_quantizer"]:
-                config["kernel_quantizer"] = None
-                return node
             if issubclass(cls, (BinaryLayer, BinaryAttention)):
+                quantizer = config["input_quantizer"]
+                between = issubclass(cls, BinaryLayer) and _is_sign(quantizer)
+                if quantizer and not between:
+                    config["kernel_quantizer"] = None
+                    return node
                 del config["kernel_quantizer"]
                 _use_keras_class(node, cls)
         before = _is_sign(config.pop("input_quantizer", None))

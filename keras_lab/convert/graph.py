@@ -250,9 +250,25 @@ class Call:
         return [x for x in flat if isinstance(x, keras.KerasTensor)]
 
     @property
+    def data(self) -> list[keras.KerasTensor]:
+        """The inputs that are neither masks nor positions."""
+        named = self.arguments[1]
+        masks = [part for name, part in named.items() if "mask" in name]
+        masks = set(map(id, keras.tree.flatten(masks)))
+        inputs = [x for x in self.inputs if id(x) not in masks] or self.inputs
+        # Of those given by name, one of another rank is about positions, too.
+        others = set(map(id, keras.tree.flatten(named)))
+        return inputs[:1] + [
+            x
+            for x in inputs[1:]
+            if keras.backend.is_float_dtype(x.dtype)
+            and (id(x) not in others or x.ndim == inputs[0].ndim)
+        ]
+
+    @property
     def input_shape(self) -> tuple | None:
         """The shape of the first input; `None` if it is not known."""
-        return tuple(self.inputs[0].shape) if self.inputs else None
+        return tuple(self.data[0].shape) if self.inputs else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,11 +285,14 @@ class Graph:
 
 
 def trace(
-    model: keras.Model, inputs: Sequence[keras.KerasTensor] = ()
+    model: keras.Model,
+    inputs: Sequence[keras.KerasTensor] = (),
+    enter: Callable[[keras.Model], bool] | None = None,
 ) -> Graph:
     """The calls of a Sequential or functional model; it is left unchanged.
 
-    The inputs default to those of the model. Others may have other sizes.
+    The inputs default to those of the model. Others may have other sizes. The
+    models inside it for which `enter` is false count as layers.
     """
     inputs = [*inputs, *model.inputs[len(inputs) :]]
     # The tensors that stand for those of the new graph: the inputs, and what
@@ -294,8 +313,8 @@ def trace(
             lambda x: meant.get(id(x), x), (args, kwargs)
         )
         made = Call(operation, arguments, outputs)
-        if is_functional(operation):
-            inner = trace(operation, made.inputs)
+        if is_functional(operation) and (enter is None or enter(operation)):
+            inner = trace(operation, made.inputs, enter)
             calls.extend(inner.calls)
             flat = keras.tree.flatten(outputs)
             meant.update(zip(map(id, flat), inner.outputs))
@@ -341,7 +360,7 @@ def first_and_last(
     forwards, backwards = [], []
     for call in graph.calls:
         layer, ends = call.layer, counts(call.layer)
-        before = _data_of(call) if ends else call.inputs
+        before = call.data if ends else call.inputs
         after = keras.tree.flatten(call.outputs)
         forwards.append((layer, ends, before, after))
         backwards.append((layer, ends, after, call.inputs))
@@ -360,19 +379,3 @@ def _first(tensors, calls):
         else:
             reached.update(map(id, after))
     return found
-
-
-def _data_of(call):
-    """The inputs of a layer that are neither masks nor positions."""
-    masks = {
-        id(x)
-        for name, part in call.arguments[1].items()
-        for x in keras.tree.flatten(part)
-        if "mask" in name
-    }
-    others = [
-        x
-        for x in call.inputs[1:]
-        if keras.backend.is_float_dtype(x.dtype) and id(x) not in masks
-    ]
-    return call.inputs[:1] + others

@@ -5,15 +5,14 @@ its own. Then its weights are set, and what is neither in a config nor a weight,
 such as an adapted vocabulary.
 """
 
+import collections
 import contextlib
 import inspect
 import random
-import tempfile
 import types
 
 import keras
 
-from keras_lab.binary_weight import weights_of
 from keras_lab.convert.counterparts import inner_nodes
 from keras_lab.convert.graph import (
     Call,
@@ -24,18 +23,17 @@ from keras_lab.convert.graph import (
     leaf_layers,
     sublayers,
     trace,
+    walk,
     with_inner_layers,
 )
+from keras_lab.convert.states import copy_state
 from keras_lab.convert.trial_calls import computes_the_same
 
 __all__ = [
     "Rebuilder",
-    "assign",
-    "assign_latents",
     "check_can_rebuild",
     "known_arguments",
     "unchanged_seeds",
-    "without_alphas",
 ]
 
 
@@ -99,6 +97,7 @@ class Rebuilder:
         self.calls = []
         self._copies = {}
         self._functions = {}
+        self._parts = set()
         self._classes = {}
 
     def new_config(self, layer: keras.Layer) -> dict:
@@ -122,11 +121,13 @@ class Rebuilder:
     def rebuild(self, model: keras.Model) -> keras.Model:
         """Returns the new model."""
         self.calls = trace(model).calls if is_functional(model) else []
+        layers = [layer for layer in walk(model).values() if layer.weights]
+        self._parts = set(map(id, [*layers, *model.variables]))
         with unchanged_seeds():
             rebuilt = self._copy(model)
             for layer, new in self.pairs:
                 self.set_weights(layer, new)
-                _copy_state(layer, new)
+                copy_state(layer, new)
             for call in {id(call.layer): call for call in self.calls}.values():
                 if _has_custom_layers(call.layer):
                     self.check(call.layer, self._copy(call.layer), call)
@@ -155,10 +156,14 @@ class Rebuilder:
         config, parts = node.get("config"), sublayers(owner)
         if not isinstance(config, dict):
             return
+        if type(owner).build is keras.Layer.build:
+            # Keras would call it built, but only a call builds what is inside.
+            node.pop("build_config", None)
         for name, value in config.items():
             original = getattr(owner, name, None)
             is_function = isinstance(original, types.FunctionType)
             if is_function and _is_users(original) and isinstance(value, dict):
+                self._check_uses_no_part(original, owner)
                 config[name] = self._reference(original)
             for inner in inner_nodes(value):
                 # A config may also have an input, or operations.
@@ -167,6 +172,24 @@ class Rebuilder:
                 if found:
                     parts.remove(found[0])
                     self._refer_to_functions(inner, found[0])
+
+    def _check_uses_no_part(self, function, owner):
+        """Raises ValueError if a function uses a layer of the model.
+
+        The new model would depend on the old one.
+        """
+        found = inspect.getclosurevars(function)
+        for name, used in {**found.globals, **found.nonlocals}.items():
+            is_layer = isinstance(used, keras.Layer)
+            inside = with_inner_layers(used) if is_layer else [used]
+            if not self._parts.isdisjoint(map(id, inside)):
+                raise ValueError(
+                    f"The function of layer '{owner.name}' and the model share "
+                    f"'{name}', for example a tied embedding, so they cannot "
+                    "be rebuilt. Convert the part of the model without them. "
+                    f"Received: a layer of type {type(owner).__name__} that "
+                    f"uses {used!r:.200}"
+                )
 
     def _reference(self, function):
         key = f"keras_lab_function_{id(function)}"
@@ -241,6 +264,9 @@ class Rebuilder:
         }
 
     def _new_model(self, model):
+        shared = _shared_with_inner_models(model)
+        if shared:
+            return self._flat_model(model, shared)
         if isinstance(model, keras.Sequential):
             inputs = _new_inputs(keras.Model(model.inputs, model.outputs))
             layers = [self._copy(part) for part in model.layers]
@@ -253,6 +279,45 @@ class Rebuilder:
             clone_function=self._copy,
             call_function=self.call,
         )
+
+    def _flat_model(self, model, shared):
+        """A new model without inner models that hold one of the layers.
+
+        Keras cannot load a file in which two models share a layer.
+        """
+        graph = trace(model, enter=lambda inner: _holds(inner, shared))
+        if isinstance(model, keras.Sequential):
+            ends = model.inputs[0], model.outputs[0]
+            model = keras.Model(*ends, name=model.name)
+        inputs = _new_inputs(model)
+        flat = keras.tree.flatten(inputs)
+        new = dict(zip(map(id, graph.inputs), flat))
+        for call in graph.calls:
+            args, kwargs = keras.tree.map_structure(
+                lambda x: new.get(id(x), x), call.arguments
+            )
+            outputs = self.call(self._copy(call.layer), *args, **kwargs)
+            flat = zip(*map(keras.tree.flatten, (call.outputs, outputs)))
+            new.update((id(old), tensor) for old, tensor in flat)
+        outputs = [new[id(x)] for x in graph.outputs]
+        outputs = keras.tree.pack_sequence_as(model.output, outputs)
+        return keras.Model(inputs, outputs, name=model.name)
+
+
+def _shared_with_inner_models(model):
+    """The ids of the layers with weights that two of the models hold."""
+    parts = [model, *walk(model, enter=is_functional).values()]
+    count = collections.Counter(
+        id(layer)
+        for part in filter(is_functional, parts)
+        for layer in part.layers
+        if layer.weights
+    )
+    return {key for key, number in count.items() if number > 1}
+
+
+def _holds(model, layers):
+    return not layers.isdisjoint(map(id, walk(model).values()))
 
 
 def known_arguments(cls: type, config: dict) -> dict:
@@ -291,55 +356,3 @@ def _new_inputs(model):
         ),
         model.input,
     )
-
-
-def _copy_state(layer, new):
-    """Copies what is neither in a config nor a weight."""
-    for old_part, new_part in zip(
-        with_inner_layers(layer), with_inner_layers(new)
-    ):
-        if type(old_part) is not type(new_part):
-            continue
-        if hasattr(old_part, "finalize_state"):
-            # Adapted to data, as a Normalization is.
-            variables = {}
-            old_part.save_own_variables(variables)
-            new_part.load_own_variables(variables)
-        if hasattr(old_part, "save_assets"):
-            with tempfile.TemporaryDirectory() as folder:
-                old_part.save_assets(folder)
-                new_part.load_assets(folder)
-
-
-def assign_latents(layer, new) -> None:
-    """Gives a rebuilt layer with binary weights the weights of a layer."""
-    values = [(weight.name, weight.numpy()) for weight in layer.weights]
-    assign(new, without_alphas(new.weights), values)
-    for weight in weights_of(new.weights):
-        weight.refresh()
-
-
-def without_alphas(weights):
-    """The weights without those that only binary layers have."""
-    alphas = {id(weight.alpha) for weight in weights_of(weights)}
-    return [weight for weight in weights if id(weight) not in alphas]
-
-
-def assign(layer, weights, values) -> None:
-    """Sets some weights of a rebuilt layer to pairs of a name and an array."""
-    expected = [(_name(w.name), tuple(w.shape)) for w in weights]
-    received = [(_name(name), value.shape) for name, value in values]
-    if expected != received:
-        raise ValueError(
-            f"Layer '{layer.name}' does not match its config: rebuilt from it, "
-            f"the layer has the weights {expected}. If a layer inside it has "
-            "LoRA weights or is quantized, convert the model before that. "
-            f"Received: {received}"
-        )
-    for weight, (_, value) in zip(weights, values):
-        weight.assign(value)
-
-
-def _name(name):
-    # A weight without a name is called `variable_17`.
-    return name.rstrip("_0123456789")

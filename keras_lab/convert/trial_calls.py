@@ -5,11 +5,14 @@ kernel of a layer inside it without calling that layer. Neither shows in its
 weights.
 """
 
+import inspect
+from itertools import repeat
+
 import keras
 import numpy as np
 from keras import ops
 
-from keras_lab.convert.graph import Call, with_inner_layers
+from keras_lab.convert.graph import Call, is_keras_class, with_inner_layers
 
 __all__ = ["computes_the_same", "outputs", "same"]
 
@@ -20,17 +23,46 @@ TOLERANCE = {"float16": 0.02, "bfloat16": 0.1}
 
 def computes_the_same(layer: keras.Layer, new: keras.Layer, call: Call) -> bool:
     """Whether a rebuilt layer has the same outputs, as far as is known."""
-    parts = [*with_inner_layers(layer), *with_inner_layers(new)]
-    if any(getattr(part, "input_quantizer", None) for part in parts):
+    parts = with_inner_layers(layer), with_inner_layers(new)
+    if not all(map(_has_the_same_arguments, *parts)):
+        return False
+    if any(getattr(x, "input_quantizer", None) for x in [*parts[0], *parts[1]]):
         return True  # Rounding can change a sign.
     return same(layer, outputs(layer, call), outputs(new, call))
 
 
-def outputs(layer: keras.Layer, call: Call) -> list | None:
-    """The outputs of a layer as arrays; its variables do not change.
+def _has_the_same_arguments(layer, new):
+    """Compares the plain arguments that a custom layer was created with.
 
-    `None` if it cannot be called like this, or is random.
+    Some, such as a rate of dropout, have an effect in training only. A whole
+    number is a size, which the weights show, or a limit that may not matter:
+    the config of KerasHub's Qwen lacks that of a window it does not use.
     """
+    classes = [cls for cls in type(layer).__mro__ if not is_keras_class(cls)]
+    names = {
+        name
+        for cls in classes
+        if "__init__" in vars(cls)
+        for name in inspect.signature(cls.__init__).parameters
+    }
+    plain = {
+        name: value
+        for name, value in vars(layer).items()
+        if name in names and isinstance(value, (bool, float, str))
+    }
+    return all(vars(new).get(name) == plain[name] for name in plain)
+
+
+def outputs(layer: keras.Layer, call: Call) -> list[list | None]:
+    """The outputs of a layer as arrays, also those of training.
+
+    `None` if it cannot be called like this, or is random. Its variables do not
+    change.
+    """
+    return [_outputs(layer, call), _outputs(layer, call, training=True)]
+
+
+def _outputs(layer, call, **options):
     rng = np.random.default_rng(0)
     args, kwargs = keras.tree.map_structure(
         lambda x: _example(x, rng), call.arguments
@@ -40,7 +72,7 @@ def outputs(layer: keras.Layer, call: Call) -> list | None:
         first, second = (
             [
                 ops.convert_to_numpy(y).astype("float64")
-                for y in keras.tree.flatten(layer(*args, **kwargs))
+                for y in keras.tree.flatten(layer(*args, **kwargs | options))
             ]
             for _ in range(2)
         )
@@ -68,15 +100,17 @@ def _example(x, rng):
     return ops.convert_to_tensor(values, x.dtype)
 
 
-def same(layer: keras.Layer, expected: list | None, found: list | None) -> bool:
-    """Whether two lists of outputs are equal up to rounding, or unknown."""
-    if expected is None or found is None:
-        return True
+def same(layer: keras.Layer, expected: list, found: list) -> bool:
+    """Whether the results of `outputs` are equal up to rounding, or unknown."""
     tolerance = TOLERANCE.get(layer.compute_dtype, 1e-3)
-    return len(expected) == len(found) and all(
-        a.shape == b.shape
-        and np.allclose(
-            a, b, 0, tolerance * np.abs(a).max(initial=1), equal_nan=True
-        )
+    return all(
+        a is None
+        or b is None
+        or (len(a) == len(b) and all(map(_is_close, a, b, repeat(tolerance))))
         for a, b in zip(expected, found)
     )
+
+
+def _is_close(a, b, tolerance):
+    limit = tolerance * np.abs(a).max(initial=1)
+    return a.shape == b.shape and np.allclose(a, b, 0, limit, equal_nan=True)

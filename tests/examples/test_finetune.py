@@ -83,6 +83,20 @@ def test_it_goes_from_a_float_file_to_a_binary_tflite_file(
         run(folder, "--epochs 4 --progressive 1")
 
 
+def test_the_options_of_the_trials_train_and_can_be_saved(run, tmp_path):
+    result = run(
+        tmp_path / "out",
+        "--epochs 2 --center standard --inputs sign --two-step 1",
+    )
+    assert result["accuracy"]["fine-tuned"] > 0.6
+    model = keras.models.load_model(tmp_path / "out/lab-1.keras")
+    kernel = model.layers[3].kernel.numpy()
+    np.testing.assert_allclose(kernel.mean(axis=(0, 1, 2)), 0, atol=1e-6)
+    np.testing.assert_allclose(kernel.std(axis=(0, 1, 2)), 1, rtol=1e-5)
+    sign = model.layers[3].input_quantizer
+    np.testing.assert_array_equal(sign(np.array([0.0, 0.4, 0.6])), [-1, -1, 1])
+
+
 @pytest.mark.slow
 def test_an_interrupted_run_continues_to_the_same_result(
     run, tmp_path, monkeypatch
@@ -132,6 +146,7 @@ def test_images_are_moved_by_at_most_four_pixels_and_mirrored(rng):
         ("--model absent.keras --data absent.npz", "absent.keras"),
         ("--model absent.keras", "--data"),
         ("--progressive 3 --epochs 3", "--progressive must be less"),
+        ("--two-step 3 --epochs 3", "--two-step must be less"),
     ],
 )
 def test_mistakes_are_named(options, message, capsys):

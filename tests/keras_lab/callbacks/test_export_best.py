@@ -106,6 +106,9 @@ def test_a_model_that_its_first_step_builds_is_exported(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("recalibrate", data()),
+        ("recalibrate", "data.npz"),
+        ("recalibrate", 3),
         ("format", "zip"),
         ("batchsize", 3),
         ("batch_size", 0),
@@ -115,7 +118,8 @@ def test_a_model_that_its_first_step_builds_is_exported(tmp_path):
 )
 def test_wrong_options_are_an_error_before_training(tmp_path, name, value):
     model = network()
-    with pytest.raises((TypeError, ValueError), match=name):
+    message = "`data` must be" if name == "recalibrate" else name
+    with pytest.raises((TypeError, ValueError), match=message):
         callback = ExportBest(tmp_path / "best.tflite", **{name: value})
         model.fit(*data(), verbose=0, callbacks=[callback])
     assert model.optimizer.iterations == 0

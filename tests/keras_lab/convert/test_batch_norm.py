@@ -86,13 +86,47 @@ def pairs():
     "make", [pairs, lambda: [x for x, _ in pairs()], Batches]
 )
 def test_batches_are_given_as_to_fit_and_frozen_layers_stay(make):
-    model, x = network(), random((30, 8, 8, 3))[:20]
+    model, x = network(), random((30, 8, 8, 3))
     conv, norm, *_ = model.layers
-    assert keras_lab.recalibrate_batch_norm(model, make(), batches=2) == 2
+    assert keras_lab.recalibrate_batch_norm(model, make()) == 3
     assert_statistics_of(norm, conv(x))
     norm.trainable = False
     keras_lab.recalibrate_batch_norm(model, 5 * x)
     assert_statistics_of(norm, conv(x))
+
+
+class Sorted(keras.utils.PyDataset):
+    """A hundred batches of three rows; each is its own number."""
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, index):
+        return np.full((3, 1), index, "float32"), None
+
+
+SORTED = np.arange(100.0).repeat(3)[:, None]
+
+
+@pytest.mark.parametrize(
+    "data", [SORTED, keras.ops.convert_to_tensor(SORTED), Sorted()]
+)
+@pytest.mark.parametrize("limit", [{"batches": 40}, {"rows": 118}])
+def test_a_part_of_sorted_data_stands_for_the_whole(data, limit):
+    norm = layers.BatchNormalization()
+    model = sequential((1,), norm)
+    found = keras_lab.recalibrate_batch_norm(model, data, 3, **limit)
+    assert found == 40
+    np.testing.assert_allclose(norm.moving_mean, 49.5, atol=5)
+    np.testing.assert_allclose(norm.moving_variance, 833, rtol=0.1)
+
+
+def test_rows_are_counted_in_batches_of_any_size():
+    model = network()
+    assert keras_lab.recalibrate_batch_norm(model, pairs(), rows=11) == 2
+    assert keras_lab.recalibrate_batch_norm(model, pairs(), rows=99) == 3
+    with pytest.raises(ValueError, match="rows=0"):
+        keras_lab.recalibrate_batch_norm(model, pairs(), rows=0)
 
 
 class Endless(Batches):

@@ -106,6 +106,22 @@ def test_a_layer_is_first_if_any_of_its_data_comes_from_an_input():
     assert rows["first"] == "first layer" and rows["second"] is None
 
 
+def test_masks_given_by_name_are_no_data():
+    """`attention_mask` comes before `query` in the alphabet."""
+    inputs, mask = keras.Input((5, 4)), keras.Input((5, 5))
+    x = layers.Dense(4, name="in")(inputs)
+    x = layers.MultiHeadAttention(2, 2, name="attention")(
+        query=x, value=x, attention_mask=mask
+    )
+    model = keras.Model([inputs, mask], layers.Dense(4, name="out")(x))
+    _, report = keras_lab.binarize_model(model, return_report=True)
+    assert report.converted == ["attention"]
+    assert trace(model).calls[1].input_shape == (None, 5, 4)
+    two = sequential((4,), layers.Dense(3), layers.Dense(3))
+    with pytest.raises(ValueError, match="Pass `skip_first=False`"):
+        keras_lab.binarize_model(two)
+
+
 def test_kernels_are_the_signs_and_the_mean_of_the_trained_weights():
     model = many_sided_model()
     before = [w.copy() for w in model.get_weights()]

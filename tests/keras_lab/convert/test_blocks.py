@@ -80,6 +80,7 @@ def model_of(*parts, shape=(4, 6)):
 @pytest.mark.parametrize(
     ("make", "path"), [(Block, "{0}"), (Nested, "{0}/block")]
 )
+@pytest.mark.filterwarnings("error::UserWarning")
 def test_the_layers_of_a_block_become_binary(make, path, tmp_path):
     block = make()
     model, x = model_of(block), random((2, 4, 6))
@@ -158,6 +159,14 @@ class Caller(Reader):
 
 
 @register
+class Trainer(Reader):
+    """Reads the kernel in training only."""
+
+    def call(self, x, training=None):
+        return x @ self.dense.kernel if training else self.dense(x)
+
+
+@register
 class Forgetful(Reader):
     """Its config lacks an argument."""
 
@@ -178,6 +187,7 @@ class Forgetful(Reader):
         (Late, "creates other"),
         (Caller, ": RuntimeError: I call only my own"),
         (Reader, "reads the weights of a layer inside it directly"),
+        (Trainer, "reads the weights of a layer inside it directly"),
     ],
 )
 def test_a_block_that_cannot_be_converted_stays_whole_and_is_named(
@@ -193,6 +203,36 @@ def test_a_block_that_cannot_be_converted_stays_whole_and_is_named(
         keras.Model(m.inputs[0], m.layers[1].output) for m in (model, new)
     )
     np.testing.assert_allclose(kept(x), start(x), rtol=1e-4, atol=1e-4)
+
+
+def test_a_long_reason_is_cut_at_a_word(monkeypatch):
+    def call(self, x):
+        if type(self.dense) is not layers.Dense:
+            raise RuntimeError("word " * 99)
+        return self.dense(x)
+
+    monkeypatch.setattr(Caller, "call", call)
+    _, report = keras_lab.binarize_model(
+        model_of(Caller(), Block()), return_report=True
+    )
+    assert report[1].skipped.endswith(" word …")
+
+
+class Unregistered(Nested):
+    pass
+
+
+def test_a_file_with_an_unknown_class_says_how_to_load_it(
+    tmp_path, monkeypatch
+):
+    new = keras_lab.binarize_model(model_of(Unregistered()))
+    classes = {"Unregistered": Unregistered}
+    monkeypatch.delitem(globals(), "Unregistered")
+    with pytest.raises(ValueError, match="class in `custom_objects`"):
+        saved_and_loaded(new, tmp_path)
+    path = tmp_path / "model.keras"
+    again = keras.models.load_model(path, custom_objects=classes)
+    assert_same(again.get_weights(), new.get_weights())
 
 
 def test_a_block_that_is_another_one_when_rebuilt_is_an_error():

@@ -6,6 +6,7 @@ import pytest
 from keras import layers
 
 import keras_lab
+from keras_lab.convert import fine_tune
 from keras_lab.convert.distillation import map_losses
 from keras_lab.convert.fine_tune import _soft_loss
 from tests.keras_lab.support import assert_same, random, sequential
@@ -80,18 +81,55 @@ def test_several_outputs_each_have_their_loss():
     assert binary.name == "binary_crossentropy"
 
 
+class Endless(keras.utils.PyDataset):
+    num_batches = None
+
+
 def test_what_is_missing_is_named_before_the_work():
     plain = sequential((6,), *(layers.Dense(4) for _ in range(3)))
     with pytest.raises(ValueError, match="Received: loss=None"):
         keras_lab.fine_tune(plain, (X, Y))
     with pytest.raises(TypeError, match=r"`validation_data`.*a generator"):
         keras_lab.fine_tune(plain, (X, Y), iter([(X, Y)]), loss="mse")
+    with pytest.raises(ValueError, match="`validation_data` must have an end"):
+        keras_lab.fine_tune(plain, (X, Y), Endless(), loss="mse")
     with pytest.raises(ValueError, match="of length 4"):
         keras_lab.fine_tune(plain, (X, Y, Y, Y), loss="mse")
     with pytest.raises(ValueError, match="epochs=0"):
         keras_lab.fine_tune(plain, (X, Y), loss="mse", epochs=0)
     with pytest.raises(TypeError, match="must be a Keras model"):
         keras_lab.fine_tune(None, (X, Y))
+
+
+@pytest.mark.parametrize("batch_size", [4, 128])
+def test_the_order_of_the_rows_does_not_matter(monkeypatch, batch_size):
+    """Of arrays that are sorted by class, the first rows are one class."""
+    monkeypatch.setattr(fine_tune, "RECALIBRATION_ROWS", 150)
+    trained = classifier(epochs=1)
+    order = np.argsort(X[:, 0])
+    model, _ = keras_lab.fine_tune(
+        trained,
+        (X[order], Y[order]),
+        epochs=1,
+        batch_size=batch_size,
+        verbose=0,
+    )
+    found = model.layers[1].moving_mean.numpy()
+    keras_lab.recalibrate_batch_norm(model, X)
+    expected, variance = model.layers[1].get_weights()[2:]
+    assert np.abs(found - expected).max() < 0.2 * np.sqrt(variance.max())
+
+
+def test_texts_for_a_preprocessor_are_an_error():
+    """A classifier of KerasHub preprocesses them in its own `fit`."""
+    tf = pytest.importorskip("tensorflow")
+    trained = classifier(epochs=1)
+    trained.preprocessor = len
+    texts = np.array(["a", "b"])
+    dataset = tf.data.Dataset.from_tensor_slices((texts, [0, 1]))
+    for train in ((texts, Y), (["a", "b"], Y), dataset.batch(2)):
+        with pytest.raises(ValueError, match=r"trained.preprocessor\(x\)"):
+            keras_lab.fine_tune(trained, train)
 
 
 def test_the_weights_of_losses_and_samples_count():

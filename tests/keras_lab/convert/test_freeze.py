@@ -105,6 +105,23 @@ def test_signs_are_kept_wherever_they_stand_and_those_of_zero_are_plus(policy):
     check_freeze(model, x)
 
 
+@keras.saving.register_keras_serializable("test_freeze")
+class Shifted(keras_lab.quantizers.SignActivation):
+    def __call__(self, x):
+        return super().__call__(x - 0.5)
+
+
+def test_a_quantizer_of_inputs_that_is_not_the_sign_is_not_lost():
+    model = sequential(
+        (8,), keras_lab.BinaryDense(4, input_quantizer=Shifted())
+    )
+    with pytest.raises(ValueError, match="no counterpart in plain Keras"):
+        keras_lab.freeze(model)
+    x = random((5, 8))
+    frozen = keras_lab.freeze(model, strict=False)
+    np.testing.assert_array_equal(frozen(x), model(x))
+
+
 def test_nested_and_shared_models_keep_their_structure():
     inner = sequential(
         (8,),
@@ -114,12 +131,13 @@ def test_nested_and_shared_models_keep_their_structure():
     )
     a, b = keras.Input((8,), name="a"), keras.Input((8,), name="b")
     shared = keras_lab.BinaryDense(8, input_quantizer="sign", name="shared")
-    block = keras.Model(a, inner(shared(a)), name="block")
-    x = layers.Add()([block(a), inner(shared(a))]) * 0.5
+    deep = sequential((8,), keras_lab.BinaryDense(8), name="deep")
+    block = keras.Model(a, deep(deep(a)), name="block")
+    x = layers.Add()([inner(block(a)), inner(shared(a))]) * 0.5
     model = keras.Model({"a": a, "b": b}, {"sum": shared(x), "b": shared(b)})
     inputs = {"a": random((5, 8)), "b": random((5, 8), 1)}
     frozen = check_freeze(model, inputs)
-    assert len(frozen.weights) == len(model.weights) - 2  # without the α
+    assert len(frozen.weights) == len(model.weights) - 3  # without the α
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,16 @@ IMAGE = {"image_shape": (16, 16, 3), "patch_size": (8, 8), "num_layers": 2,
 MODELS = {
     "bert": lambda hub: hub.BertBackbone(**TEXT),
     "gpt2": lambda hub: hub.GPT2Backbone(**TEXT),
+    # Its embedding is also in the model inside it.
+    "gpt2_lm": lambda hub: hub.GPT2CausalLM(backbone=hub.GPT2Backbone(**TEXT)),
     "vit": lambda hub: hub.ViTBackbone(**IMAGE),
     "vit_classifier": lambda hub: hub.ViTImageClassifier(
         backbone=hub.ViTBackbone(**IMAGE), num_classes=3
     ),
 }
 # Layers with kernels, the embeddings that are not tied included.
-PROJECTIONS = {"bert": 14, "gpt2": 12, "vit": 14, "vit_classifier": 15}
+PROJECTIONS = {"bert": 14, "gpt2": 12, "gpt2_lm": 12, "vit": 14}
+PROJECTIONS["vit_classifier"] = 15
 # One representative by default: each takes seconds.
 each = pytest.mark.parametrize(
     "name",

@@ -8,8 +8,10 @@ from keras import layers
 import keras_lab
 from tests.keras_lab.support import (
     assert_equal_in_full_precision,
+    assert_same,
     in_full_precision,
     random,
+    saved_and_loaded,
     sequential,
 )
 
@@ -79,6 +81,68 @@ def test_classes_that_keras_cannot_find_by_name_are_kept():
     assert report[0].skipped == "a custom layer"
 
 
+class Lazy(layers.Layer):
+    """Only a call builds the layer inside it."""
+
+    def __init__(self, rate=0.5, **kwargs):
+        super().__init__(**kwargs)
+        self.rate = rate
+        self.norm = layers.LayerNormalization()
+
+    def call(self, x, training=None):
+        return self.norm(x) * (self.rate if training else 1)
+
+    def compute_output_shape(self, shape):
+        return shape
+
+    def get_config(self):
+        return super().get_config()
+
+
+@BOTH
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_a_layer_that_its_first_call_builds_is_rebuilt(rebuild):
+    model = sequential((4,), Lazy(), layers.Dense(3), layers.Dense(3))
+    assert_same(model.get_weights(), rebuild(model).get_weights())
+
+
+@BOTH
+def test_an_argument_that_counts_in_training_only_is_missed(rebuild):
+    model = sequential((4,), Lazy(0.1, name="mine"), layers.Dense(3))
+    with pytest.raises(ValueError, match="Layer 'mine' computes something"):
+        rebuild(model)
+
+
+@BOTH
+def test_a_config_without_a_size_is_named(rebuild):
+    class Sized(layers.Layer):
+        def __init__(self, units=2, **kwargs):
+            super().__init__(**kwargs)
+            self.dense = layers.Dense(units)
+
+        def call(self, x):
+            return self.dense(x)
+
+        def get_config(self):
+            return super().get_config()
+
+    model = sequential((4,), layers.Dense(3), Sized(3))
+    with pytest.raises(ValueError, match=r"rebuilt from it.*a `get_config`"):
+        rebuild(model)
+
+
+@BOTH
+def test_a_function_that_uses_a_layer_of_the_model_is_named(rebuild):
+    words = keras.Input((5,), dtype="int32")
+    embedding = layers.Embedding(9, 4, name="words")
+    tied = layers.Lambda(
+        lambda x: x @ keras.ops.transpose(embedding.embeddings), name="tied"
+    )
+    model = keras.Model(words, tied(layers.Dense(4)(embedding(words))))
+    with pytest.raises(ValueError, match="'tied' and the model share 'embedd"):
+        rebuild(model)
+
+
 def test_a_model_that_cannot_be_made_again_is_named():
     class WithoutConfig(layers.Layer):
         def __init__(self, factor):
@@ -98,6 +162,33 @@ def test_a_model_that_cannot_be_made_again_is_named():
     empty = keras.Sequential([keras_lab.BinaryDense(3)], name="empty")
     with pytest.raises(ValueError, match=r"no weights yet.*'empty'"):
         keras_lab.freeze(empty)
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["functional", "sequential", "siblings"])
+def test_a_file_of_models_that_share_a_layer_can_be_loaded(
+    rebuild, kind, tmp_path
+):
+    """Keras cannot load the file of the original, so no inner model stays."""
+    shared = layers.Dense(4, name="shared")
+    inputs = keras.Input((4,))
+    inner, other = (
+        sequential((4,), shared, layers.Dense(4, name=name), name=name + "s")
+        for name in "ab"
+    )
+    if kind == "functional":
+        model = keras.Model(inputs, {"y": shared(inner(inputs))})
+    elif kind == "sequential":
+        model = keras.Sequential([inputs, inner, shared])
+    else:
+        model = keras.Model(inputs, other(inner(inputs)))
+    new, x = rebuild(model), random((3, 4))
+    assert len(new.weights) == len(model.weights)
+    for other in (new, saved_and_loaded(new, tmp_path)):
+        for a, b in zip(
+            keras.tree.flatten(other(x)), keras.tree.flatten(model(x))
+        ):
+            np.testing.assert_allclose(a, b, atol=1e-6)
 
 
 def times(factor):
