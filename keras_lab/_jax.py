@@ -15,9 +15,9 @@ SCALE_IS_TRAINABLE = True
 # In a function that is compiled, a variable gets a value, not a tracer.
 init_scope = jax.ensure_compile_time_eval
 keep_memory = _malloc.keep_memory
-# Those of keras.ops may round float64 to float32.
+# The versions of keras.ops may round float64 to float32.
 sqrt, expm1 = jax.numpy.sqrt, jax.numpy.expm1
-# On torch that of keras.ops makes zero of a NaN.
+# On torch, keras.ops.sign turns a NaN into zero.
 sign = ops.sign
 
 
@@ -42,11 +42,11 @@ def clip(w, limit):
 
 
 def constrain_value(variable):
-    """Only TensorFlow's variables have another variable inside."""
+    """Does nothing: only TensorFlow wraps another variable."""
 
 
 def custom_gradient(function, *inputs):
-    """The outputs of `function`, which also returns its gradient's rule."""
+    """Calls `function`, which returns its outputs and its gradient's rule."""
 
     def with_one_upstream(*inputs):
         outputs, gradient = function(*inputs)

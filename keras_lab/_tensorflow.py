@@ -14,9 +14,9 @@ from keras_lab import _blocks
 SCALE_IS_TRAINABLE = False
 
 init_scope = tf.init_scope
-# Those of keras.ops may round float64 to float32.
+# The versions of keras.ops may round float64 to float32.
 sqrt, expm1 = tf.sqrt, tf.math.expm1
-# On torch that of keras.ops makes zero of a NaN.
+# On torch, keras.ops.sign turns a NaN into zero.
 sign = ops.sign
 sum_of = _blocks.sum_of
 
@@ -64,9 +64,9 @@ def constrain_value(variable):
 
 
 def custom_gradient(function, *inputs):
-    """The outputs of `function`, which also returns its gradient's rule.
+    """Calls `function`, which returns its outputs and the rule of its gradient.
 
-    That of keras.ops has a single output on torch.
+    `keras.ops.custom_gradient` allows one output on torch.
     """
     return tf.custom_gradient(function)(*inputs)
 

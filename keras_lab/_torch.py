@@ -17,7 +17,7 @@ PART = 1 << 20
 
 init_scope = contextlib.nullcontext
 keep_memory = _malloc.keep_memory
-# Those of keras.ops may round float64 to float32.
+# The versions of keras.ops may round float64 to float32.
 sqrt, expm1 = torch.sqrt, torch.expm1
 
 
@@ -66,16 +66,16 @@ def clip(w, limit):
 
 
 def constrain_value(variable):
-    """Only TensorFlow's variables have another variable inside."""
+    """Does nothing: only TensorFlow wraps another variable."""
 
 
 def custom_gradient(function, *inputs):
-    """The outputs of `function`, which also returns its gradient's rule."""
+    """Calls `function`, which returns its outputs and its gradient's rule."""
     return _CustomGradient.apply(function, *inputs)
 
 
 class _CustomGradient(torch.autograd.Function):
-    """That of keras.ops has a single output."""
+    """Like `keras.ops.custom_gradient`, with several outputs."""
 
     @staticmethod
     def forward(context, function, *inputs):

@@ -1,9 +1,9 @@
 """Whether the scale α of a binary weight belongs to its latent weight w.
 
 An optimizer that changes w has α computed again. Something else may change w,
-and then α is out of date. It is found out from what α must be: the optimizer
-that trains w has the curvature, without a curvature α is mean|w|, and an α that
-was loaded belongs to the w that was loaded with it.
+and then α is out of date. To detect that, α is compared with what it must be:
+the optimizer that trains w has the curvature, without a curvature α is mean|w|,
+and an α that was loaded belongs to the w that was loaded with it.
 """
 
 import math

@@ -105,7 +105,7 @@ def _marked_call(layer, scope, call, *args, **kwargs):
     import tensorflow as tf
 
     with tf.name_scope(scope):
-        # Of integers nothing is folded, and they have another lowest number.
+        # Nothing is folded into integers, whose lowest value differs.
         if (
             isinstance(layer, keras.layers.Dense)
             and args

@@ -74,7 +74,10 @@ def compute_in_float32(model: keras.Model) -> dict:
 
 @contextlib.contextmanager
 def computing_in_float32(model: keras.Model) -> Iterator[bool]:
-    """For a while. Yields whether a layer had another precision."""
+    """Computes in float32 inside the `with` block.
+
+    Yields whether a layer had another precision.
+    """
     policies = compute_in_float32(model)
     try:
         yield bool(policies)

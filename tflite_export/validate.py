@@ -203,8 +203,8 @@ def check_agreement(
         )
     if not format.is_exact:
         advice += (
-            "It is not the int8 arithmetic of binary layers: here all of them "
-            "compute in float32. "
+            "int8 arithmetic is not the cause: every binary layer computes in "
+            "float32 here. "
         )
     if finer := FINER.get(other_weights):
         advice += (

@@ -106,6 +106,12 @@ def by_epoch(runs, name, curves, label=None):
         axes.set_title(f"{title}\n{_describe(cells[found[0][0]])}")
         axes.set(xlabel="epoch", ylabel=label or LABEL[measure])
         axes.xaxis.get_major_locator().set_params(integer=True)
+        counts = [cells[scheme].epochs for scheme, *_ in found]
+        if max(counts) > 5 * min(counts):  # A short run is seen, too.
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter("")
         if measure == "error":
             axes.set_yscale("log")
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

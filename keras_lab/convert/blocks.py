@@ -182,8 +182,8 @@ def problem_of(plan: dict, call) -> str | None:
         with unchanged_seeds():
             _try_block(plan, call)
     except Exception as error:
-        # It is the user's class, which may raise anything. Keras puts the words
-        # of an error between others, in bold.
+        # It is the user's class, which may raise anything. Keras embeds
+        # the error in a longer message, in bold.
         text = re.split(r"\x1b\[1m|ncountered:", str(error))[-1]
         text = text.partition("\x1b")[0]
         return (

@@ -36,7 +36,8 @@ def _has_the_same_arguments(layer, new):
 
     Some, such as a rate of dropout, have an effect in training only. A whole
     number is a size, which the weights show, or a limit that may not matter:
-    the config of KerasHub's Qwen lacks that of a window it does not use.
+    KerasHub's Qwen leaves the size of a window that it does not use out of its
+    config.
     """
     classes = [cls for cls in type(layer).__mro__ if not is_keras_class(cls)]
     names = {

@@ -161,9 +161,8 @@ class BinaryLSTM(BinaryRecurrent, keras.layers.LSTM):
             Keyword only. Defaults to `False`.
         one_hot: `None`, or the length n if the inputs are one-hot vectors given
             by their indices: integers of shape `(batch, time, 1)`. Rows of the
-            kernel are then looked up instead of multiplied. Not every index
-            outside of 0 … n−1 raises an error. Keyword only. Defaults to
-            `None`.
+            kernel are then looked up instead of multiplied. An index
+            outside 0 … n−1 may go unnoticed. Keyword only. Defaults to `None`.
         kernel_constraint, recurrent_constraint: As in Keras, for the latent
             weights. Default to `keras_lab.constraints.WeightClip(1.0)` for
             binary kernels; `None` turns clipping off.

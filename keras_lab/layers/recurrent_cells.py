@@ -252,8 +252,8 @@ class BinaryLSTMCell(BinaryCell, keras.layers.LSTMCell):
 
     def update(self, z, states):
         z = ops.reshape(z, (-1, self._gates, self.units))
-        # Of the candidate too, which needs none: XLA computes one activation of
-        # everything twice as fast as one per gate.
+        # Also of the candidate, which needs none: XLA computes one activation
+        # over everything twice as fast as one per gate.
         gates = self.recurrent_activation(z)
         i, f, o = gates[:, 0], gates[:, 1], gates[:, 3]
         c = f * states[1] + i * self._candidate(z[:, 2])

@@ -25,7 +25,7 @@ BYTE_TABLES = {per_byte: _byte_table(per_byte) for per_byte in (1, 2, 4)}
 
 
 class ContainerError(ValueError):
-    """The content is no container, or one that is damaged or too large."""
+    """Not a container, or one that is damaged or too large."""
 
 
 def expand(source, limit: int = 1 << 30) -> bytes:

@@ -187,7 +187,7 @@ class _Constant:
             axis = None
         is_equal = np.ptp(_largest(self.value, axis)) == 0
         if is_equal and self.names.isdisjoint(ALWAYS_PER_CHANNEL):
-            # Old runtimes take several scales that are all equal for zeros.
+            # Old runtimes return zeros for several scales that are all equal.
             axis = None
         self._quantize(axis)
         if not in_int8:

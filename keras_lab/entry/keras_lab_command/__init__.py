@@ -25,7 +25,7 @@ def main() -> int:
 def choose_backend() -> None:
     """Without TensorFlow, names an installed backend to Keras.
 
-    Only if the user has named none: Keras would take TensorFlow, and fail.
+    Does nothing if the user named one. Keras would try TensorFlow, and fail.
     """
     if os.environ.get("KERAS_BACKEND") or _configured() != "tensorflow":
         return
