@@ -19,8 +19,15 @@ import filelock
 from benchmarks import harness, report
 
 PARTS = (
-    *("peers_train_step", "peers_accuracy", "peers_files", "recurrent_step"),
-    *("containers", "resnet8", "deep_int8", "open_batch", "low_bits"),
+    "peers_train_step",
+    "peers_accuracy",
+    "peers_files",
+    "recurrent_step",
+    "containers",
+    "resnet8",
+    "deep_int8",
+    "open_batch",
+    "low_bits",
 )
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
 # Parts that run only if you name them, with the names of their files.

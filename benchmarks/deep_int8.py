@@ -14,7 +14,10 @@ from benchmarks.networks import SEED
 
 OPTIONS = {
     "networks": [
-        *("MobileNetV2", "EfficientNetB0", "NASNetMobile", "InceptionV3"),
+        "MobileNetV2",
+        "EfficientNetB0",
+        "NASNetMobile",
+        "InceptionV3",
     ],
     "size": 96,
 }

@@ -33,8 +33,13 @@ SOURCE = "tflite_float32"
 # The formats that each peer writes.
 FORMATS = {
     "keras_lab": (
-        *("packed", "packed_float", "fast", "float"),
-        *(SOURCE, "tflite_float16", "tflite_int8"),
+        "packed",
+        "packed_float",
+        "fast",
+        "float",
+        SOURCE,
+        "tflite_float16",
+        "tflite_int8",
     ),
     "edge_quantizer": ("int4", "int2"),
     "tfmot": ("clusters", "clusters_int8"),

@@ -272,8 +272,14 @@ def machine(content):
 BLOCKS = {
     function.__name__: (function.__name__, function)
     for function in (
-        *(peers_train_step, peers_accuracy, recurrent_step, containers),
-        *(resnet8, deep_int8, open_batch, low_bits),
+        peers_train_step,
+        peers_accuracy,
+        recurrent_step,
+        containers,
+        resnet8,
+        deep_int8,
+        open_batch,
+        low_bits,
     )
 }
 BLOCKS |= {

@@ -25,9 +25,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # Their versions are kept with the results.
 PACKAGES = (
-    *("keras_lab", "keras", "tensorflow", "numpy", "ai-edge-litert"),
-    *("ai-edge-quantizer", "larq", "larq-compute-engine", "tf_keras"),
-    *("tensorflow-model-optimization", "jax", "torch"),
+    "keras_lab",
+    "keras",
+    "tensorflow",
+    "numpy",
+    "ai-edge-litert",
+    "ai-edge-quantizer",
+    "larq",
+    "larq-compute-engine",
+    "tf_keras",
+    "tensorflow-model-optimization",
+    "jax",
+    "torch",
 )
 
 

@@ -14,8 +14,18 @@ from keras_lab.files import replacing
 
 # The CPU features that the speed of matrix products depends on.
 FEATURES = (
-    *("avx", "fma", "avx2", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni"),
-    *("amx_int8", "asimd", "asimddp", "i8mm", "sve"),
+    "avx",
+    "fma",
+    "avx2",
+    "avx_vnni",
+    "avx512f",
+    "avx512bw",
+    "avx512_vnni",
+    "amx_int8",
+    "asimd",
+    "asimddp",
+    "i8mm",
+    "sve",
 )
 
 

@@ -225,7 +225,8 @@ def load(options):
     if path is None:
         folder = datasets.data_folder()
         path = keras.utils.get_file(
-            *(RESNET8, RESNET8_URL),
+            RESNET8,
+            RESNET8_URL,
             cache_dir=folder,
             cache_subdir="pretrained",
             file_hash=RESNET8_HASH,

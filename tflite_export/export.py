@@ -152,8 +152,9 @@ def export_tflite(
             raise ValidationError(
                 "The container does not expand to the same file."
             )
-    sizes = len(content), len(stored)
-    report = describe(written, *sizes, str(format), agreement, in_float)
+    report = describe(
+        written, len(content), len(stored), str(format), agreement, in_float
+    )
     with keras_lab.files.replacing(path) as partial:
         partial.write_bytes(stored)
     if report.not_packed:

@@ -32,7 +32,11 @@ def plan(
     unpacker = Unpacker(model)
     sites = [
         Site(
-            *(model, c, format, unpacker, runtime),
+            model,
+            c,
+            format,
+            unpacker,
+            runtime,
             winograd=c.signs.size >= fewest_for_winograd,
             in_float=c.path in in_float,
         )

@@ -23,8 +23,11 @@ PEERS = {
     "tfmot": ("tensorflow-model-optimization==0.8.1", *TENSORFLOW),
     "edge_quantizer": ("ai-edge-quantizer==0.10.0",),
     "compute_engine": (
-        *("larq-compute-engine==0.16.0", "larq==0.14.0", "numpy<2"),
-        *("tensorflow==2.16.2", "tf_keras==2.16.0"),
+        "larq-compute-engine==0.16.0",
+        "larq==0.14.0",
+        "numpy<2",
+        "tensorflow==2.16.2",
+        "tf_keras==2.16.0",
     ),
 }
 VARIABLES = {

@@ -15,16 +15,30 @@ from benchmarks.worker import Cannot
 
 PYTHON = "python3.11"
 PACKAGES = (
-    *(f"{PYTHON}-minimal", f"lib{PYTHON}-minimal", f"lib{PYTHON}-stdlib"),
-    *("libc6", "libstdc++6", "libgcc-s1", "zlib1g", "libexpat1", "libffi8"),
-    *("libssl3", "libbz2-1.0", "liblzma5", "libuuid1"),
+    f"{PYTHON}-minimal",
+    f"lib{PYTHON}-minimal",
+    f"lib{PYTHON}-stdlib",
+    "libc6",
+    "libstdc++6",
+    "libgcc-s1",
+    "zlib1g",
+    "libexpat1",
+    "libffi8",
+    "libssl3",
+    "libbz2-1.0",
+    "liblzma5",
+    "libuuid1",
 )
 # Up to the glibc of Debian 12.
 PLATFORMS = tuple(f"manylinux_2_{minor}" for minor in range(36, 16, -1))
 # What the wheels need, because pip installs no dependencies of another machine.
 DEPENDENCIES = (
-    *("flatbuffers", "protobuf", "tqdm", "typing_extensions"),
-    *("backports.strenum", "ml_dtypes"),
+    "flatbuffers",
+    "protobuf",
+    "tqdm",
+    "typing_extensions",
+    "backports.strenum",
+    "ml_dtypes",
 )
 ARM_V8 = "fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid"
 ARM_V82 = f"{ARM_V8} atomics fphp asimdhp asimdrdm lrcpc dcpop asimddp"

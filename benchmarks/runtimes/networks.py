@@ -19,7 +19,13 @@ FORMATS = {
     "fast, 2.13": {"format": "fast", "runtime": "tensorflow-2.13"},
 }
 NETWORKS = (
-    *("dense", "conv", "conv_bn", "depthwise", "transpose", "sign", "lstm"),
+    "dense",
+    "conv",
+    "conv_bn",
+    "depthwise",
+    "transpose",
+    "sign",
+    "lstm",
 )
 # A recurrent network always has a fixed batch size.
 FIXED = ("lstm",)
@@ -73,28 +79,47 @@ def build(name):
         "dense": [vector, dense(96, activation="relu"), dense(10)],
         # Nothing but convolutions: some old runtimes know only these.
         "conv": [
-            *(image, conv(32, 3, padding="same", activation="relu")),
+            image,
+            conv(32, 3, padding="same", activation="relu"),
             conv(10, 3),
         ],
         "conv_bn": [
-            *(image, conv(32, 3, **same), keras.layers.MaxPooling2D()),
-            *(norm(), relu(), conv(32, 3, **same), norm(), relu()),
-            *(keras.layers.Flatten(), dense(10, use_bias=False), norm()),
+            image,
+            conv(32, 3, **same),
+            keras.layers.MaxPooling2D(),
+            norm(),
+            relu(),
+            conv(32, 3, **same),
+            norm(),
+            relu(),
+            keras.layers.Flatten(),
+            dense(10, use_bias=False),
+            norm(),
         ],
         "depthwise": [
-            *(image, lab.BinaryDepthwiseConv2D(3), norm(), relu()),
+            image,
+            lab.BinaryDepthwiseConv2D(3),
+            norm(),
+            relu(),
             lab.BinarySeparableConv2D(10, 3),
         ],
         "transpose": [
-            *(image, transpose(24, 3, strides=2, activation="relu")),
+            image,
+            transpose(24, 3, strides=2, activation="relu"),
             conv(10, 3, strides=2),
         ],
         "sign": [
-            *(vector, dense(96, use_bias=False), norm()),
-            *(dense(96, **sign), norm(), dense(10, **sign), norm()),
+            vector,
+            dense(96, use_bias=False),
+            norm(),
+            dense(96, **sign),
+            norm(),
+            dense(10, **sign),
+            norm(),
         ],
         "lstm": [
-            *(keras.Input((12, 24)), lab.BinaryLSTM(32, return_sequences=True)),
+            keras.Input((12, 24)),
+            lab.BinaryLSTM(32, return_sequences=True),
             keras.layers.Dense(10),
         ],
     }

@@ -312,7 +312,10 @@ def load(folder: Path, name: str = "") -> list[Run]:
         try:
             run = Run(json.loads(path.read_text()))
             plan = Plan(
-                *(run.recipe, run.scheme, run.seed, run.sizes),
+                run.recipe,
+                run.scheme,
+                run.seed,
+                run.sizes,
                 rate=run.learning_rate,
             )
             if other := _other_setting(run.content, plan):

@@ -66,7 +66,8 @@ def test_fit_on_several_workers_still_fails_in_keras_itself():
     cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
     processes = [
         run(
-            *("-c", FIT),
+            "-c",
+            FIT,
             KERAS_BACKEND="tensorflow",
             TF_CONFIG=json.dumps(
                 {"cluster": cluster, "task": {"type": "worker", "index": k}}

@@ -58,8 +58,14 @@ def _size(rng):
 
 
 KINDS = (
-    *(flip_bits, change_bytes, change_numbers, truncate),
-    *(remove, repeat, fill, splice),
+    flip_bits,
+    change_bytes,
+    change_numbers,
+    truncate,
+    remove,
+    repeat,
+    fill,
+    splice,
 )
 
 

@@ -132,7 +132,11 @@ def setting(network, dtype, way, rate):
         "jax": way == "loop" and (network != "dense" or callable(rate)),
     }
     return pytest.param(
-        *(network, dtype, tolerance, *WAYS[way], rate),
+        network,
+        dtype,
+        tolerance,
+        *WAYS[way],
+        rate,
         id=f"{dtype}-{way}-{'schedule' if callable(rate) else rate}-{network}",
         marks=pytest.mark.slow if slow.get(NAME) else (),
     )

@@ -58,6 +58,11 @@ def test_the_command_imports_keras_only_when_a_name_is_used():
         """
     )
     assert printed == [
-        *(keras_lab.__version__, "False", "False"),
-        *("BinaryDense", "True", "LABAdam", "True"),
+        keras_lab.__version__,
+        "False",
+        "False",
+        "BinaryDense",
+        "True",
+        "LABAdam",
+        "True",
     ]

@@ -44,7 +44,9 @@ MODELS = {
         conv(16, 3),
         maker(layers.Conv2DTranspose)(8, 3),
         maker(layers.DepthwiseConv2D)(3, depth_multiplier=4),
-        *(flatten, dense(6), float_dense(300)),
+        flatten,
+        dense(6),
+        float_dense(300),
     ),
     "sign": net((40,), float_dense(30), norm, dense(20, **sign), norm),
     "lstm": net(

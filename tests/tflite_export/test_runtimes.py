@@ -130,8 +130,13 @@ def test_the_browser_gets_no_image_of_open_size(path):
 @pytest.mark.parametrize(
     "name",
     [
-        *("tensorflow-2.12", "litert-0.9", "tensorflow-2.71", "litert-4.0"),
-        *("tensorflow", "phone", 2.13),
+        "tensorflow-2.12",
+        "litert-0.9",
+        "tensorflow-2.71",
+        "litert-4.0",
+        "tensorflow",
+        "phone",
+        2.13,
     ],
 )
 def test_an_unknown_or_too_old_runtime_is_named(path, name):

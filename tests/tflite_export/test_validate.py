@@ -138,13 +138,21 @@ def test_variables_of_any_float_type_are_cast_to_float32(path, policy):
 UNTRAINED = {
     "dense": net(
         (64,),
-        *(dense(128, **sign), norm, dense(128, **sign), norm),
-        *(dense(64, **sign), dense(10, **sign)),
+        dense(128, **sign),
+        norm,
+        dense(128, **sign),
+        norm,
+        dense(64, **sign),
+        dense(10, **sign),
     ),
     "conv": net(
         (10, 10, 3),
-        *(conv(16, 3), norm, conv(16, 3, **sign), norm),
-        *(layers.Flatten, dense(10, **sign)),
+        conv(16, 3),
+        norm,
+        conv(16, 3, **sign),
+        norm,
+        layers.Flatten,
+        dense(10, **sign),
     ),
 }
 

@@ -27,8 +27,18 @@ TYPES = _names(schema.TensorType)
 NUMPY_TYPES = {
     name: np.dtype(name.lower()).newbyteorder("<")
     for name in (
-        *("FLOAT16", "FLOAT32", "FLOAT64", "BOOL", "INT8", "INT16", "INT32"),
-        *("INT64", "UINT8", "UINT16", "UINT32", "UINT64"),
+        "FLOAT16",
+        "FLOAT32",
+        "FLOAT64",
+        "BOOL",
+        "INT8",
+        "INT16",
+        "INT32",
+        "INT64",
+        "UINT8",
+        "UINT16",
+        "UINT32",
+        "UINT64",
     )
 }
 # Bits per element; several elements share a byte.

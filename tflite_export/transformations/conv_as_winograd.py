@@ -31,8 +31,12 @@ from tflite_export.transformations import sign_inputs
 KERNEL_WIDTH, OUTPUTS = 3, 4
 WEIGHTS = np.array(  # G
     [
-        *([1 / 4, 0, 0], [-1 / 6, -1 / 6, -1 / 6], [-1 / 6, 1 / 6, -1 / 6]),
-        *([1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]),
+        [1 / 4, 0, 0],
+        [-1 / 6, -1 / 6, -1 / 6],
+        [-1 / 6, 1 / 6, -1 / 6],
+        [1 / 24, 1 / 12, 1 / 6],
+        [1 / 24, -1 / 12, 1 / 6],
+        [0, 0, 1],
     ]
 )
 INPUTS = np.array(  # Bᵀ

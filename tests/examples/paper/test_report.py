@@ -140,7 +140,11 @@ def test_columns_that_are_compared_show_equal_epochs(tmp_path):
     losses = [(3.0 - i / 10, 3.0 - i / 10) for i in range(20)]
     for steps, count in ((10, 5), (50, 5), (100, 20)):
         write_result(
-            *(tmp_path, "war_and_peace", "lab", 1, losses[:count]),
+            tmp_path,
+            "war_and_peace",
+            "lab",
+            1,
+            losses[:count],
             {"epochs_planned": 5} if count == 5 else {},
             sizes={"cells": 128, "steps": steps},
         )
@@ -156,7 +160,10 @@ def test_columns_that_are_compared_show_equal_epochs(tmp_path):
 def test_coverage_counts_full_and_reduced_cells(tmp_path):
     # BWN has one run at the full protocol, and one with fewer epochs.
     for scheme, seed, count in (
-        *(("lab", 1, 50), ("bwn", 1, 49), ("bwn", 2, 50), ("bnn", 1, 49)),
+        ("lab", 1, 50),
+        ("bwn", 1, 49),
+        ("bwn", 2, 50),
+        ("bnn", 1, 49),
     ):
         write_result(tmp_path, "mnist", scheme, seed, [(1.0, 1.0)] * count)
     write_result(tmp_path, "cifar10_20", "lab", 1, [(3.0, 3.0)] * 20)
