@@ -29,10 +29,10 @@ def sign(x):
 
 def signed(alpha, w):
     """α where w ≥ 0, and −α elsewhere, in the dtype of α."""
-    # Several times as fast as torch.where. The zero makes 0 of −0, and a NaN is
-    # not ≥ 0.
+    # Several times as fast as torch.where. The zero makes 0 of −0. A NaN may have
+    # either sign, but then α is a NaN, too.
     w = w.to(torch.promote_types(w.dtype, alpha.dtype)) + 0.0
-    return torch.copysign(alpha, w.nan_to_num_(nan=-1.0)).to(alpha.dtype)
+    return torch.copysign(alpha, w).to(alpha.dtype)
 
 
 @torch.no_grad()
