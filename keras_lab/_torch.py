@@ -29,8 +29,8 @@ def sign(x):
 
 def signed(alpha, w):
     """α where w ≥ 0, and −α elsewhere, in the dtype of α."""
-    # Several times as fast as torch.where. The zero makes 0 of −0. A NaN may have
-    # either sign, but then α is a NaN, too.
+    # Several times as fast as torch.where. The zero makes 0 of −0. A NaN may
+    # have either sign, but then α is a NaN, too.
     w = w.to(torch.promote_types(w.dtype, alpha.dtype)) + 0.0
     return torch.copysign(alpha, w).to(alpha.dtype)
 

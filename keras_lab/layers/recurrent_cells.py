@@ -254,9 +254,8 @@ class BinaryLSTMCell(BinaryCell, keras.layers.LSTMCell):
         z = ops.reshape(z, (-1, self._gates, self.units))
         # Also of the candidate, which needs none: XLA computes one activation
         # over everything twice as fast as one per gate.
-        gates = self.recurrent_activation(z)
-        i, f, o = gates[:, 0], gates[:, 1], gates[:, 3]
-        c = f * states[1] + i * self._candidate(z[:, 2])
+        i, f, _, o = ops.unstack(self.recurrent_activation(z), axis=1)
+        c = f * states[1] + i * self._candidate(ops.unstack(z, axis=1)[2])
         return [o * self.activation(c), c]
 
     def _candidate(self, z):
