@@ -2,43 +2,42 @@
 
 import math
 
+import keras
 from keras import ops
 
 __all__ = ["sum_of", "weighted_sums"]
 
+BLOCKS = 16
 LONGEST_PART = 64
 
 
-def weighted_sums(function, x, w, keep, add_up=ops.sum, fused=True):
+def weighted_sums(function, x, w, keep, add_up=ops.sum, pair=None):
     """Σ d|w| and Σ d with d = function(x), over all axes but `keep`.
 
     Args:
-        fused: Whether XLA compiles it. Otherwise each operation runs by itself,
-            and what it stores of a block stays in the cache of the CPU.
+        pair: If XLA compiles it, makes a complex tensor of two real ones. XLA
+            on a CPU computes one tensor per pass, so that two sums would be two
+            passes. Without XLA each operation runs by itself, and what it
+            stores of a block stays in the cache of the CPU.
     """
 
     def terms(w, x):
         d = function(x)
         return d * ops.abs(w), d
 
-    if not fused:
-        return _sums_of(terms, (w, x), keep, 16, add_up)
-    above = sum_of(lambda *t: terms(*t)[0], (w, x), keep, add_up=add_up)
-    # With a different number of blocks: XLA computes equal expressions once,
-    # and would store all of d to do so.
-    return above, sum_of(function, (x,), keep, 8, add_up)
+    return _sums_of(terms, (w, x), keep, add_up, pair)
 
 
-def sum_of(function, tensors, keep, blocks=16, add_up=ops.sum):
+def sum_of(function, tensors, keep, add_up=ops.sum):
     """Σ function(*tensors) over all axes but `keep`, see `_sums_of`."""
 
     def terms(*tensors):
         return [function(*tensors)]
 
-    return _sums_of(terms, tensors, keep, blocks, add_up)[0]
+    return _sums_of(terms, tensors, keep, add_up)[0]
 
 
-def _sums_of(terms, tensors, keep, blocks, add_up):
+def _sums_of(terms, tensors, keep, add_up, pair=None):
     """The sum of each of the terms(*tensors) over all axes but `keep`.
 
     Adds up blocks of rows, then sums the entries of that total. XLA on a
@@ -53,8 +52,9 @@ def _sums_of(terms, tensors, keep, blocks, add_up):
     if not keep:
         shape = (math.prod(shape[:-1]), *shape[-1:])
         tensors = [ops.reshape(x, shape) for x in tensors]
+    dtype = keras.backend.standardize_dtype(tensors[0].dtype)
     rows = shape[0] if shape else 1
-    size = max(rows if 0 in keep else rows // blocks, 1)
+    size = max(rows if 0 in keep else rows // BLOCKS, 1)
     axes = [axis for axis in range(len(shape)) if axis not in keep]
 
     def part(start, end):
@@ -65,7 +65,11 @@ def _sums_of(terms, tensors, keep, blocks, add_up):
     for start in range(size, whole, size):
         more = part(start, start + size)
         totals = [total + term for total, term in zip(totals, more)]
-    sums = [_sum(total, axes, add_up) for total in totals]
+    if pair and dtype in ("float32", "float64"):
+        both = _sum(pair(*totals), axes, ops.sum)
+        sums = [ops.real(both), ops.imag(both)]
+    else:
+        sums = [_sum(total, axes, add_up) for total in totals]
     if whole < rows:
         rest = part(whole, rows)
         rest = [_sum(term, axes, add_up) for term in rest]

@@ -112,8 +112,15 @@ def _add_up(x, axis):
     return jax.numpy.tensordot(x, ones, (axis, 0), precision=precision)
 
 
+def _pair(x, y):
+    # XLA would move what computes x and y into their sums, see `_add_up`.
+    return jax.lax.optimization_barrier(jax.lax.complex(x, y))
+
+
 sum_of = functools.partial(_blocks.sum_of, add_up=_add_up)
-weighted_sums = functools.partial(_blocks.weighted_sums, add_up=_add_up)
+weighted_sums = functools.partial(
+    _blocks.weighted_sums, add_up=_add_up, pair=_pair
+)
 
 
 def sync(model):

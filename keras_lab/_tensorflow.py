@@ -191,7 +191,8 @@ def sync(model):
 
 def weighted_sums(function, x, w, keep):
     """Σ d|w| and Σ d with d = function(x), over all axes but `keep`."""
-    return _blocks.weighted_sums(function, x, w, keep, fused=_in_xla())
+    pair = tf.complex if _in_xla() else None
+    return _blocks.weighted_sums(function, x, w, keep, pair=pair)
 
 
 class TrainStep:

@@ -10,6 +10,7 @@ import pytest
 from keras_lab import ops
 from keras_lab._backend import backend
 from tests.keras_lab import oracle
+from tests.keras_lab.engine import compiled
 
 
 def objective(w, d, alpha, b):
@@ -46,7 +47,7 @@ def test_proposition_1_holds_for_each_channel(rng):
             assert others.min() >= best * (1 - 1e-9)
 
 
-@pytest.mark.parametrize(
+ANY_SHAPE_AND_AXES = pytest.mark.parametrize(
     ("shape", "keep"),
     [
         ((5,), ()),
@@ -62,6 +63,9 @@ def test_proposition_1_holds_for_each_channel(rng):
         ((3, 2, 4), (-1, 0)),
     ],
 )
+
+
+@ANY_SHAPE_AND_AXES
 def test_scales_equal_the_formula_for_any_shape_and_axes(rng, shape, keep):
     w, d = random_case(rng, shape)
     rank = len(shape)
@@ -77,6 +81,21 @@ def test_scales_equal_the_formula_for_any_shape_and_axes(rng, shape, keep):
     np.testing.assert_array_equal(one, np.ones(lab.shape))
     aligned = np.asarray(ops.align_scale(one, rank, keep))
     assert np.broadcast_shapes(aligned.shape, shape) == shape
+
+
+@ANY_SHAPE_AND_AXES
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_compiled_scale_equals_the_formula(rng, shape, keep, dtype):
+    # Compiled, both sums are computed in one pass.
+    w, d = (keras.ops.cast(x, dtype) for x in random_case(rng, shape))
+    found = compiled(lambda w, d: ops.lab_scale(w, d, keep))(w, d)
+    w, d = (np.asarray(keras.ops.cast(x, "float32"), "float64") for x in (w, d))
+    rank = len(shape)
+    axes = tuple(a for a in range(rank) if not {a, a - rank} & {*keep})
+    lab = np.sum(d * np.abs(w), axis=axes) / np.sum(d, axis=axes)
+    found = keras.ops.convert_to_numpy(keras.ops.cast(found, "float32"))
+    tolerance = 1e-6 if dtype == "float32" else 0.05
+    np.testing.assert_allclose(found, lab, rtol=tolerance)
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
