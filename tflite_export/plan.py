@@ -8,11 +8,13 @@ from tflite_export.graph.site import Note, Site
 from tflite_export.graph.weights import BinaryConstant
 from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
 from tflite_export.transformations import (
-    TRANSFORMATIONS,
-    int8_arithmetic,
+    ARITHMETIC,
+    FLOAT_PRODUCTS,
+    IN_INT8,
+    SCALES,
+    STORAGE,
     store_packed_bits,
 )
-from tflite_export.transformations.int8_arithmetic import FLOAT_PRODUCTS
 
 
 def plan(
@@ -45,13 +47,23 @@ def plan(
     for site in sites:
         site.note = _why_float(site)
         if not site.note:
-            site.steps = [s for s in TRANSFORMATIONS if s.can_apply(site)]
+            ways = (way for way in ARITHMETIC if way.can_apply(site))
+            site.arithmetic = next(ways, None)
+            site.int8 = site.arithmetic in IN_INT8
+            site.steps = _steps(site)
             site.note = _why_not_int8(site)
     unpacker.one_table = any(
-        store_packed_bits in site.steps and int8_arithmetic not in site.steps
-        for site in sites
+        store_packed_bits in site.steps and not site.int8 for site in sites
     )
     return sites
+
+
+def _steps(site):
+    """The transformations of a site whose arithmetic is known, in order."""
+    steps = [step for step in SCALES if step.can_apply(site)]
+    if site.arithmetic is not None:
+        steps.append(site.arithmetic)
+    return steps + [step for step in STORAGE if step.can_apply(site)]
 
 
 def _why_float(site):
@@ -71,7 +83,7 @@ def _why_not_int8(site):
     """Why the arithmetic is not int8, if the format has int8, or empty."""
     if site.format.is_exact:
         return Note.NONE
-    is_product = any(step in FLOAT_PRODUCTS for step in site.steps)
+    is_product = site.arithmetic in FLOAT_PRODUCTS
     if is_product and site.why_not_int8 != Note.KEPT_IN_FLOAT:
         return Note.AS_PRODUCTS
     return site.why_not_int8

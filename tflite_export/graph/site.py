@@ -4,6 +4,7 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class Site:
 
     The plan asks each transformation whether it applies to the site; its
     answer depends on the model as it was found. Running the steps changes the
-    model, and the attributes from `stored` on record what became of the weight.
+    model, and `stored`, `place` and `storage` record what became of the weight.
 
     Attributes:
         model: The model.
@@ -74,13 +75,15 @@ class Site:
         winograd: Whether a convolution may take more bytes to be faster.
         in_float: Whether the users must not compute in int8.
         users: The operators whose weight it is.
+        arithmetic: The transformation that says how the users compute, or
+            `None` if they stay as they are.
+        int8: Whether the users compute in int8, else in float32.
         steps: The transformations to run, in order. None: it stays float32.
         note: Why the arithmetic is not the usual one of the format.
         stored: The weight in the form that the file gets: its axes may be in
             another order, its scales others.
         place: The subgraph and the number of the tensor with the signs.
         storage: How the signs are stored.
-        int8: Whether the users compute in int8, else in float32.
     """
 
     model: FlatModel
@@ -90,10 +93,11 @@ class Site:
     runtime: Runtime
     winograd: bool
     in_float: bool
+    arithmetic: ModuleType | None = None
+    int8: bool = False
     steps: tuple = ()
     note: Note = Note.NONE
     storage: Storage = Storage.FLOAT32
-    int8: bool = False
 
     def __post_init__(self):
         self.stored = self.constant

@@ -11,17 +11,11 @@ import math
 
 from tflite_export.graph.replacement import Replacement, can_be_matmul
 from tflite_export.graph.site import Site
-from tflite_export.transformations import conv_as_winograd, sign_inputs
 
 
 def can_apply(site: Site) -> bool:
     """Whether convolutions of unpacked weights have a known size, one group."""
-    return (
-        site.format.is_packed
-        and not sign_inputs.can_apply(site)
-        and site.every_user(can_be_matmul)
-        and not conv_as_winograd.can_apply(site)
-    )
+    return site.format.is_packed and site.every_user(can_be_matmul)
 
 
 def apply(site: Site) -> None:

@@ -26,7 +26,6 @@ from tflite_export.formats import Storage
 from tflite_export.graph.packed_bits import Digits
 from tflite_export.graph.replacement import Replacement, can_be_matmul
 from tflite_export.graph.site import Site
-from tflite_export.transformations import sign_inputs
 
 KERNEL_WIDTH, OUTPUTS = 3, 4
 WEIGHTS = np.array(  # G
@@ -73,7 +72,6 @@ def can_apply(site: Site) -> bool:
         and site.format.is_packed
         and not site.format.is_exact
         and site.constant.subgraph == 0
-        and not sign_inputs.can_apply(site)
         and site.every_user(_can_be_winograd)
         and not site.is_near_signs
     )

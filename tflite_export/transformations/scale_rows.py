@@ -11,11 +11,7 @@ import numpy as np
 
 from tflite_export.flatbuffer.schema import shape_of
 from tflite_export.graph.site import Site, bias_of
-from tflite_export.transformations import (
-    dense_as_matmul,
-    int8_arithmetic,
-    sign_inputs,
-)
+from tflite_export.transformations import dense_as_matmul, int8_arithmetic
 
 MOST_BLOCKS = 4
 
@@ -29,8 +25,7 @@ def can_apply(site: Site) -> bool:
     if not site.format.is_packed and site.runtime.has_channels_of_dense:
         return False
     return (
-        (int8_arithmetic.can_apply(site) or dense_as_matmul.can_apply(site))
-        and not sign_inputs.can_apply(site)
+        site.arithmetic in (int8_arithmetic, dense_as_matmul)
         and not site.constant.is_uniform
         and site.can_scale_rows
     )

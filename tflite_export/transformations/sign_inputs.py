@@ -17,6 +17,7 @@ from tflite_export.graph.replacement import Replacement
 from tflite_export.graph.signs import sign_argument
 from tflite_export.graph.site import Site
 from tflite_export.graph.weights import WEIGHTED_OPERATORS, data_of
+from tflite_export.transformations import int8_arithmetic
 
 
 def can_apply(site: Site) -> bool:
@@ -27,6 +28,7 @@ def can_apply(site: Site) -> bool:
 def apply(site: Site) -> None:
     """Gives the operators z instead of sign(x), and doubles the weights."""
     weight = site.stored
+    int8_arithmetic.apply(site)
     for user in site.users:
         _encode(site.model, weight, user)
     site.stored = dataclasses.replace(weight, scales=2 * weight.scales)

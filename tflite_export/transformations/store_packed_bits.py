@@ -15,7 +15,7 @@ from tflite_export.transformations import conv_as_winograd
 
 def can_apply(site: Site) -> bool:
     """Whether weights are stored as bits and no other step unpacks them."""
-    return site.format.is_packed and not conv_as_winograd.can_apply(site)
+    return site.format.is_packed and site.arithmetic is not conv_as_winograd
 
 
 def apply(site: Site) -> None:
