@@ -1,12 +1,13 @@
 """`export_tflite`: from a Keras model to a file, stage by stage."""
 
+import dataclasses
 import warnings
 
 import keras
 
 import keras_lab
 from tflite_export.container import shrink
-from tflite_export.contents import describe
+from tflite_export.contents import inspect
 from tflite_export.convert import convert
 from tflite_export.errors import ValidationError
 from tflite_export.expanders.tflz import expand
@@ -140,8 +141,7 @@ def export_tflite(
     content, agreement, in_float = write_in_tolerance(
         converted, options, expected, tolerance
     )
-    written = FlatModel(content)
-    check_runtime(written, runtime)
+    check_runtime(FlatModel(content), runtime)
     check_agreement(agreement, format, other_weights, tolerance)
 
     # Describe it, write it.
@@ -152,8 +152,11 @@ def export_tflite(
             raise ValidationError(
                 "The container does not expand to the same file."
             )
-    report = describe(
-        written, len(content), len(stored), str(format), agreement, in_float
+    report = dataclasses.replace(
+        inspect(stored),
+        format=str(format),
+        agreement=agreement,
+        in_float=in_float,
     )
     with keras_lab.files.replacing(path) as partial:
         partial.write_bytes(stored)

@@ -15,7 +15,7 @@ from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.graph.loops import loop_of
 from tflite_export.graph.site import Site
 from tflite_export.graph.weights import INTEGERS, WEIGHTED_OPERATORS
-from tflite_export.interpreter import run_with_tensors
+from tflite_export.interpreter import inner_tensors
 
 # On how many samples the tensors inside are compared.
 FEW_SAMPLES = 2
@@ -45,10 +45,10 @@ def shares_of_error(
         for operator, position in _int8_operators(cut)
     ]
     float_model = FlatModel(model.to_bytes())
-    _, exact = run_with_tensors(float_model, few, {*tensors, *data})
-    _, rounded = run_with_tensors(FlatModel(content), few, tensors)
+    exact = inner_tensors(float_model, few, {*tensors, *data})
+    rounded = inner_tensors(FlatModel(content), few, tensors)
     # Here each int8 operator reads data without an error.
-    _, added = run_with_tensors(cut, few, tensors, _cut(cut, exact))
+    added = inner_tensors(cut, few, tensors, _cut(cut, exact))
     noise, fresh = (
         {n: _energy(x - exact[n]) for n, x in found.items()}
         for found in (rounded, added)

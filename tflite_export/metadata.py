@@ -65,7 +65,7 @@ def read_packed(path) -> list[PackedWeight]:
     >>> for weight in tflite_export.read_packed("digits.tflite"):
     ...     print(weight.path, weight.shape, weight.alpha)
     """
-    content, _ = read_content(path)
+    content = read_content(path)
     model = FlatModel(content)
     metadata = read_metadata(model)
     if metadata is None:

@@ -47,7 +47,7 @@ def pack(path) -> bytes:
         NothingBinaryError: If no weight is ±s.
         InvalidModelError: If the file is damaged, or not one that `pack` knows.
     """
-    content, _ = read_content(path)
+    content = read_content(path)
     model = FlatModel(content)
     with damage_as_error("TFLite model, or one that `pack` does not know"):
         unfolded = unfold_float16(model)

@@ -8,7 +8,7 @@ import numpy as np
 import keras_lab
 from tflite_export.errors import ConversionError, ValidationError
 from tflite_export.formats import Format, OtherWeights
-from tflite_export.interpreter import MOST_SAMPLES, interpreter_class, run
+from tflite_export.interpreter import MOST_SAMPLES, interpreter_module, run
 from tflite_export.prepare import (
     channels_first_note,
     computing_in_float32,
@@ -144,7 +144,7 @@ def measure(content: bytes, reference: Reference) -> Agreement:
     as well, with the file's signs at ties. Raises ValidationError if the
     runtime cannot run the file, or if an output is not finite.
     """
-    _, runtime = interpreter_class()
+    _, runtime = interpreter_module()
     try:
         actual = run(content, reference.inputs)
     except (RuntimeError, ValueError) as error:

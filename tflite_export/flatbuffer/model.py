@@ -164,7 +164,7 @@ class FlatModel:
         subgraph.tensors[new].shapeSignature = like.shapeSignature
         return new
 
-    def add_constant(self, subgraph, name, value, parameters=None) -> int:
+    def add_constant(self, subgraph, name, value) -> int:
         value = np.asarray(value)
         types = {dtype: name for name, dtype in NUMPY_TYPES.items()}
         return self.add_tensor(
@@ -172,8 +172,7 @@ class FlatModel:
             name,
             value.shape,
             types[value.dtype.newbyteorder("<")],
-            parameters,
-            self.add_buffer(value),
+            buffer=self.add_buffer(value),
         )
 
     def small_constant(self, subgraph, value) -> int:
