@@ -54,9 +54,7 @@ def _report(model, expanded_bytes, file_bytes):
         described = {tuple(entry["signs"]) for entry in metadata["weights"]}
     rows += _other_rows(model, described, by_value=metadata is None)
     operators = Counter(
-        model.operator_name(operator)
-        for subgraph in model.subgraphs
-        for operator in subgraph.operators
+        model.operator_name(operator) for _, operator in model.all_operators()
     )
     if float_bytes is None:
         more = sum(4 * row.weights - row.bytes for row in rows)
@@ -165,17 +163,12 @@ def _expected_ram(model):
 
     total = activations = 0
     for subgraph in model.subgraphs:
-        known = {
-            number
-            for number, tensor in enumerate(subgraph.tensors)
-            if model.is_constant(tensor)
-        }
+        known = model.computed_once(subgraph)
         for operator in subgraph.operators:
             inputs = [i for i in inputs_of(operator) if i >= 0]
             outputs = operator.outputs.tolist()
             sizes = {i: ram(subgraph.tensors[i]) for i in (*inputs, *outputs)}
-            if inputs and set(inputs) <= known:
-                known.update(outputs)
+            if inputs and known.issuperset(inputs):
                 total += sum(sizes[i] for i in outputs)
                 continue
             if model.operator_name(operator) in WEIGHTED_OPERATORS:

@@ -14,7 +14,7 @@ import numpy as np
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.graph.loops import loop_of
 from tflite_export.graph.site import Site
-from tflite_export.graph.weights import INTEGERS, WEIGHTED_OPERATORS
+from tflite_export.graph.weights import INTEGERS, WEIGHTED_OPERATORS, weights_of
 from tflite_export.interpreter import inner_tensors
 
 # On how many samples the tensors inside are compared.
@@ -97,12 +97,11 @@ def _int8_operators(model):
     main, found = model.subgraphs[0], []
     for operator in main.operators:
         name = model.operator_name(operator)
-        weighted = WEIGHTED_OPERATORS.get(name)
         # A GATHER computes nothing.
-        if weighted is not None and name != "GATHER":
-            weights = main.tensors[inputs_of(operator)[weighted.weights]]
+        if name in WEIGHTED_OPERATORS and name != "GATHER":
+            weights = weights_of(model, main, operator)
             if model.type_name(weights) in INTEGERS:
-                found.append((operator, weighted.data))
+                found.append((operator, WEIGHTED_OPERATORS[name].data))
     return found
 
 

@@ -150,7 +150,6 @@ def rewrite_once(
 def _prepare(model, format):
     more = () if format == Format.FLOAT else PREPARATIONS
     for step in (*REPAIRS, *more):
-        for subgraph in model.subgraphs:
-            for operator in list(subgraph.operators):
-                if step.can_apply(model, subgraph, operator):
-                    step.apply(model, subgraph, operator)
+        for subgraph, operator in list(model.all_operators()):
+            if step.can_apply(model, subgraph, operator):
+                step.apply(model, subgraph, operator)

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
-from tflite_export.flatbuffer.model import FlatModel, inputs_of
+from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import Format, Storage
 from tflite_export.graph.packed_bits import Unpacker
 from tflite_export.graph.replacement import is_grouped
@@ -19,17 +19,16 @@ from tflite_export.graph.signs import (
     reaches_sign,
 )
 from tflite_export.graph.weights import (
-    FIRST_BIAS,
+    INT8_OPERATORS,
     BinaryConstant,
+    bias_of,
     data_of,
     weight_uses,
 )
 from tflite_export.runtimes import Runtime
 
-# Operators whose int8 kernel takes weights that other operators compute.
-UNPACKED_INT8 = ("FULLY_CONNECTED", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
-# Operators whose int8 kernel takes constant weights.
-CONSTANT_INT8 = (*UNPACKED_INT8, "CONV_2D")
+# Those whose int8 kernel takes weights that other operators compute.
+UNPACKED_INT8 = INT8_OPERATORS - {"CONV_2D"}
 
 
 class Note(enum.StrEnum):
@@ -121,18 +120,18 @@ class Site:
         """Why the users cannot compute in int8; empty if they can."""
         if self.format.is_exact:
             return "the format computes in float32"
-        kernels = UNPACKED_INT8 if self.format.is_packed else CONSTANT_INT8
-        names = map(self.model.operator_name, self.users)
-        if not set(kernels).issuperset(names):
+        names = set(map(self.model.operator_name, self.users))
+        kernels = UNPACKED_INT8 if self.format.is_packed else INT8_OPERATORS
+        if not names <= kernels:
             return Note.NO_KERNEL
         if any(is_grouped(self.model, self.subgraph, u) for u in self.users):
             return Note.NO_KERNEL_FOR_GROUPS
         if self.in_float:
             return Note.KEPT_IN_FLOAT
-        if not self.runtime.has_channels_of_dense:
-            why = self._why_not_int8_on_old_runtimes()
-            if why:
-                return why
+        if not names <= self.runtime.int8_operators:
+            return Note.NO_KERNEL_IN_RUNTIME
+        if "FULLY_CONNECTED" in names and self._lacks_scales_in_runtime():
+            return Note.NO_SCALES_IN_RUNTIME
         signs = self._sign_inputs
         if any(signs):
             if not all(signs):
@@ -169,15 +168,14 @@ class Site:
             _can_divide_bias, self.constant.scales
         )
 
-    def _why_not_int8_on_old_runtimes(self):
-        names = set(map(self.model.operator_name, self.users))
-        if "TRANSPOSE_CONV" in names:
-            return Note.NO_KERNEL_IN_RUNTIME
-        if "FULLY_CONNECTED" not in names or self.constant.is_uniform:
-            return Note.NONE
-        if not any(self._sign_inputs) and self.can_scale_rows:
-            return Note.NONE
-        return Note.NO_SCALES_IN_RUNTIME
+    def _lacks_scales_in_runtime(self):
+        """Whether the runtime has one scale per dense layer, which is too few.
+
+        It is enough if the outputs can be multiplied by the scales instead.
+        """
+        if self.runtime.has_channels_of_dense or self.constant.is_uniform:
+            return False
+        return any(self._sign_inputs) or not self.can_scale_rows
 
     @functools.cached_property
     def _sign_inputs(self):
@@ -193,11 +191,6 @@ class Site:
             reaches_sign(self.model, self.subgraph, int(user.outputs[0]))
             for user in self.users
         )
-
-
-def bias_of(operator) -> list[int]:
-    """A list of the bias, or an empty one."""
-    return [i for i in inputs_of(operator)[FIRST_BIAS:] if i >= 0]
 
 
 def _can_divide_bias(model, subgraph, operator, scales):

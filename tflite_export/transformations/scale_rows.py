@@ -10,7 +10,8 @@ import dataclasses
 import numpy as np
 
 from tflite_export.flatbuffer.schema import shape_of
-from tflite_export.graph.site import Site, bias_of
+from tflite_export.graph.site import Site
+from tflite_export.graph.weights import bias_of
 from tflite_export.transformations import dense_as_matmul, int8_arithmetic
 
 MOST_BLOCKS = 4

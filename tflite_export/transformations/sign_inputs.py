@@ -11,12 +11,11 @@ import dataclasses
 
 import numpy as np
 
-from tflite_export.flatbuffer.model import inputs_of
 from tflite_export.flatbuffer.schema import schema, shape_of
 from tflite_export.graph.replacement import Replacement
 from tflite_export.graph.signs import sign_argument
 from tflite_export.graph.site import Site
-from tflite_export.graph.weights import WEIGHTED_OPERATORS, data_of
+from tflite_export.graph.weights import WEIGHTED_OPERATORS, bias_of, data_of
 from tflite_export.transformations import int8_arithmetic
 
 
@@ -94,13 +93,11 @@ def _spatial_sums(model, subgraph, operator, weights):
 
 
 def _add_to_bias(model, subgraph, operator, addition):
-    inputs = inputs_of(operator)
     addition = 0 + addition  # It may be −0.
-    for index in inputs[2:]:
-        if index >= 0:
-            addition = addition + model.constant(subgraph.tensors[index])
+    for index in bias_of(operator):
+        addition = addition + model.constant(subgraph.tensors[index])
     bias = model.add_constant(subgraph, "bias", addition.astype(np.float32))
-    operator.inputs = np.array([*inputs[:2], bias], np.int32)
+    operator.inputs = np.append(operator.inputs[:2], np.int32(bias))
 
 
 def _add_map(model, subgraph, operator, addition, rows, columns):
