@@ -6,8 +6,11 @@ import warnings
 import keras
 
 import keras_lab
+from tflite_export.arguments import (
+    check_model,
+    check_numbers,
+)
 from tflite_export.container import shrink
-from tflite_export.contents import inspect
 from tflite_export.convert import convert
 from tflite_export.errors import ValidationError
 from tflite_export.expanders.tflz import expand
@@ -18,11 +21,7 @@ from tflite_export.formats import (
     Format,
     OtherWeights,
 )
-from tflite_export.inputs import (
-    check_model,
-    check_numbers,
-    validation_inputs,
-)
+from tflite_export.inspection import inspect
 from tflite_export.layers_in_float import write_in_tolerance
 from tflite_export.other_backend import export_in_process, is_other_backend
 from tflite_export.prepare import (
@@ -34,6 +33,7 @@ from tflite_export.prepare import (
 )
 from tflite_export.report import ExportReport
 from tflite_export.runtimes import Runtime, check_runtime
+from tflite_export.samples import validation_inputs
 from tflite_export.streaming import with_states, with_zero_states
 from tflite_export.validate import (
     check_agreement,

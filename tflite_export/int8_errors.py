@@ -13,7 +13,7 @@ import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.graph.loops import loop_of
-from tflite_export.graph.site import Site
+from tflite_export.graph.weight_site import WeightSite
 from tflite_export.graph.weights import INTEGERS, WEIGHTED_OPERATORS, weights_of
 from tflite_export.interpreter import inner_tensors
 
@@ -24,7 +24,7 @@ SUMS = ("ADD", "SUB", "CONCATENATION")
 
 
 def shares_of_error(
-    model: FlatModel, content: bytes, sites: list[Site], inputs: dict
+    model: FlatModel, content: bytes, sites: list[WeightSite], inputs: dict
 ) -> dict[str, float]:
     """The share of the outputs' error that each int8 kernel adds, by path.
 

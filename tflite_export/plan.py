@@ -1,10 +1,10 @@
 """Decides which transformations each binary weight goes through."""
 
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.formats import Format
+from tflite_export.formats import Format, Note
 from tflite_export.graph.loops import loop_of
 from tflite_export.graph.packed_bits import Unpacker
-from tflite_export.graph.site import Note, Site
+from tflite_export.graph.weight_site import WeightSite
 from tflite_export.graph.weights import BinaryConstant
 from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
 from tflite_export.transformations import (
@@ -24,7 +24,7 @@ def plan(
     runtime: Runtime = DEFAULT_RUNTIME,
     fewest_for_winograd: int = 0,
     in_float: frozenset[str] = frozenset(),
-) -> list[Site]:
+) -> list[WeightSite]:
     """A site for each constant, with its steps. The model is not changed.
 
     Convolutions with fewer weights than `fewest_for_winograd` do not become
@@ -33,7 +33,7 @@ def plan(
     """
     unpacker = Unpacker(model)
     sites = [
-        Site(
+        WeightSite(
             model,
             c,
             format,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tflite_export.errors import damage_as_error
+from tflite_export.flatbuffer.integrity import check_references, check_structure
 from tflite_export.flatbuffer.schema import (
     LOW_BIT_TYPES,
     NUMPY_TYPES,
@@ -21,7 +22,6 @@ from tflite_export.flatbuffer.schema import (
     unpack_low_bits,
 )
 from tflite_export.flatbuffer.serialize import serialize
-from tflite_export.flatbuffer.structure import check_references, check_structure
 
 
 class FlatModel:

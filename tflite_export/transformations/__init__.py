@@ -2,9 +2,10 @@
 
 To add one, write a module and put it into its list below. Those of `REPAIRS`
 and `PREPARATIONS` take a model, a subgraph and an operator, and run before
-binary weights are looked for. The others take a `Site`: a binary weight and the
-operators that use it. `plan` asks them, about the model before any of them has
-run, and `rewrite` runs those that apply. Last comes `store_other_weights`.
+binary weights are looked for. The others take a `WeightSite`: a binary weight
+and the operators that use it. `plan` asks them, about the model before any of
+them has run, and `rewrite` runs those that apply. Last comes
+`store_other_weights`.
 """
 
 from tflite_export.transformations import (

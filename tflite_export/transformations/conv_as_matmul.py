@@ -10,15 +10,15 @@ import dataclasses
 import math
 
 from tflite_export.graph.replacement import Replacement, can_be_matmul
-from tflite_export.graph.site import Site
+from tflite_export.graph.weight_site import WeightSite
 
 
-def can_apply(site: Site) -> bool:
+def can_apply(site: WeightSite) -> bool:
     """Whether convolutions of unpacked weights have a known size, one group."""
     return site.format.is_packed and site.every_user(can_be_matmul)
 
 
-def apply(site: Site) -> None:
+def apply(site: WeightSite) -> None:
     """Replaces the convolutions; the weights become a matrix."""
     weight = site.stored
     # [channels, taps · inputs], in the order of the kernel.

@@ -3,15 +3,15 @@
 The runtime rounds the inputs of such an operator to 8 bits on the fly.
 """
 
-from tflite_export.graph.site import Site
+from tflite_export.graph.weight_site import WeightSite
 
 
-def can_apply(site: Site) -> bool:
+def can_apply(site: WeightSite) -> bool:
     """Whether there is an int8 kernel, and nothing speaks against it."""
     return not site.why_not_int8
 
 
-def apply(site: Site) -> None:
+def apply(site: WeightSite) -> None:
     """Marks the operators as int8; the weights become integers later."""
     for user in site.users:
         compute_in_int8(user)

@@ -10,14 +10,14 @@ import dataclasses
 import numpy as np
 
 from tflite_export.flatbuffer.schema import shape_of
-from tflite_export.graph.site import Site
+from tflite_export.graph.weight_site import WeightSite
 from tflite_export.graph.weights import bias_of
 from tflite_export.transformations import dense_as_matmul, int8_arithmetic
 
 MOST_BLOCKS = 4
 
 
-def can_apply(site: Site) -> bool:
+def can_apply(site: WeightSite) -> bool:
     """Whether the rows of dense layers differ in scale.
 
     The weights must be unpacked, or be those of an old runtime, which knows one
@@ -32,7 +32,7 @@ def can_apply(site: Site) -> bool:
     )
 
 
-def apply(site: Site) -> None:
+def apply(site: WeightSite) -> None:
     """Multiplies the outputs of the operators by the scales."""
     scales = site.stored.scales
     blocks = _blocks(scales)

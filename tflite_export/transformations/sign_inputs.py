@@ -14,17 +14,17 @@ import numpy as np
 from tflite_export.flatbuffer.schema import schema, shape_of
 from tflite_export.graph.replacement import Replacement
 from tflite_export.graph.signs import sign_argument
-from tflite_export.graph.site import Site
+from tflite_export.graph.weight_site import WeightSite
 from tflite_export.graph.weights import WEIGHTED_OPERATORS, bias_of, data_of
 from tflite_export.transformations import int8_arithmetic
 
 
-def can_apply(site: Site) -> bool:
+def can_apply(site: WeightSite) -> bool:
     """Whether operators that can compute in int8 have signs as inputs."""
     return not site.why_not_int8 and site.has_sign_inputs
 
 
-def apply(site: Site) -> None:
+def apply(site: WeightSite) -> None:
     """Gives the operators z instead of sign(x), and doubles the weights."""
     weight = site.stored
     int8_arithmetic.apply(site)

@@ -1,7 +1,6 @@
 """A binary weight with its surroundings: what a transformation works on."""
 
 import dataclasses
-import enum
 import functools
 from collections.abc import Callable
 from types import ModuleType
@@ -9,7 +8,7 @@ from types import ModuleType
 import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.formats import Format, Storage
+from tflite_export.formats import Format, Note, Storage
 from tflite_export.graph.packed_bits import Unpacker
 from tflite_export.graph.replacement import is_grouped
 from tflite_export.graph.signs import (
@@ -31,33 +30,8 @@ from tflite_export.runtimes import Runtime
 UNPACKED_INT8 = INT8_OPERATORS - {"CONV_2D"}
 
 
-class Note(enum.StrEnum):
-    """Why a weight does not have the usual arithmetic of its format.
-
-    Files hold the places in this list: add new notes at the end. With the texts
-    themselves, a small file that keeps some layers in float32 would be larger
-    than one that keeps all of them.
-    """
-
-    NONE = ""
-    KEPT_IN_FLOAT = "int8 would lose too much precision"
-    AS_PRODUCTS = "as float products, which are faster when unpacked"
-    TAKES_SIGNS = "signs are taken of its outputs"
-    SOME_SIGNS = "only some of its inputs are signs"
-    SIGNS_IN_FLOAT = "sign inputs, exact only in float here"
-    NO_KERNEL = "no int8 kernel for these weights"
-    NO_KERNEL_FOR_GROUPS = "no int8 kernel for groups"
-    NO_KERNEL_IN_RUNTIME = "the chosen runtime has no int8 kernel for it"
-    NO_SCALES_IN_RUNTIME = (
-        "the chosen runtime has one scale per int8 dense layer"
-    )
-    IS_OUTPUT = "its weights are an output"
-    HAS_OTHER_READERS = "other operators read its weights"
-    IN_SUBGRAPH = "neither in the main subgraph nor in one loop of it"
-
-
 @dataclasses.dataclass(eq=False)
-class Site:
+class WeightSite:
     """A binary weight, the operators that use it, and the format to write.
 
     The plan asks each transformation whether it applies to the site; its

@@ -16,9 +16,8 @@ from tflite_export import (
     run,
 )
 from tflite_export import export as export_module
-from tflite_export.inputs import validation_inputs
 from tflite_export.prepare import as_functional
-from tflite_export.random_inputs import random_inputs
+from tflite_export.samples import random_inputs, validation_inputs
 
 
 class Subclassed(keras.Model):
