@@ -15,7 +15,8 @@ Where to find what, in the order in which an export goes through it:
   `samples`: what to compare on.
 - `convert`: TensorFlow's converter, which makes a float file.
 - `binary_constants`, `plan`, `rewrite`: which of its constants are binary, how
-  to change the operators that use them (`transformations`), and the new file.
+  to change the operators that use them (`transformations`), and the new file,
+  as the `recipe` says.
   `graph` answers questions about a TFLite graph, `flatbuffer` reads and writes
   it.
 - `metadata`: what the file says about its binary weights.

@@ -31,6 +31,7 @@ from tflite_export.prepare import (
     float_layers,
     trained_kernels,
 )
+from tflite_export.recipe import Recipe
 from tflite_export.report import ExportReport
 from tflite_export.runtimes import Runtime, check_runtime
 from tflite_export.samples import validation_inputs
@@ -104,14 +105,16 @@ def export_tflite(
     check_model(model, format)
     check_numbers(batch_size, tolerance)
     if is_other_backend():
-        options = {
-            "batch_size": batch_size,
-            "validation_data": validation_data,
-            "tolerance": tolerance,
-            "other_weights": str(other_weights),
-            "runtime": runtime.name,
-        }
-        return export_in_process(model, path, str(format), options)
+        return export_in_process(
+            model,
+            path=path,
+            format=str(format),
+            batch_size=batch_size,
+            validation_data=validation_data,
+            tolerance=tolerance,
+            other_weights=str(other_weights),
+            runtime=runtime.name,
+        )
 
     # Give stateful layers their state as inputs and outputs.
     given = as_functional(model)
@@ -129,17 +132,17 @@ def export_tflite(
     # Convert it to float operators, rewrite its binary weights, run the result.
     converted = convert(frozen, batch_size)
     kernels = trained_kernels(model)
-    options = {
-        "format": format,
-        "kernels": kernels,
-        "other_weights": other_weights,
-        "runtime": runtime,
-        "float_layers": float_layers(frozen, kernels),
-    }
+    recipe = Recipe(
+        format,
+        kernels,
+        float_layers(frozen, kernels),
+        other_weights,
+        runtime,
+    )
     if tolerance is None:
         tolerance = default_tolerance(format, other_weights)
     content, agreement, in_float = write_in_tolerance(
-        converted, options, expected, tolerance
+        converted, recipe, expected, tolerance
     )
     check_runtime(FlatModel(content), runtime)
     check_agreement(agreement, format, other_weights, tolerance)

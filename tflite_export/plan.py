@@ -1,12 +1,12 @@
 """Decides which transformations each binary weight goes through."""
 
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.formats import Format, Note
+from tflite_export.formats import Note
 from tflite_export.graph.loops import loop_of
 from tflite_export.graph.packed_bits import Unpacker
 from tflite_export.graph.weight_site import WeightSite
 from tflite_export.graph.weights import BinaryConstant
-from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
+from tflite_export.recipe import Recipe
 from tflite_export.transformations import (
     ARITHMETIC,
     FLOAT_PRODUCTS,
@@ -20,27 +20,19 @@ from tflite_export.transformations import (
 def plan(
     model: FlatModel,
     constants: list[BinaryConstant],
-    format: Format,
-    runtime: Runtime = DEFAULT_RUNTIME,
-    fewest_for_winograd: int = 0,
-    in_float: frozenset[str] = frozenset(),
+    recipe: Recipe,
 ) -> list[WeightSite]:
-    """A site for each constant, with its steps. The model is not changed.
-
-    Convolutions with fewer weights than `fewest_for_winograd` do not become
-    Winograd's products, which take more bytes. The paths `in_float` are those
-    of kernels that must not compute in int8.
-    """
+    """A site for each constant, with its steps. The model is not changed."""
     unpacker = Unpacker(model)
     sites = [
         WeightSite(
             model,
             c,
-            format,
+            recipe.format,
             unpacker,
-            runtime,
-            winograd=c.signs.size >= fewest_for_winograd,
-            in_float=c.path in in_float,
+            recipe.runtime,
+            winograd=c.signs.size >= recipe.fewest_for_winograd,
+            in_float=c.path in recipe.in_float,
         )
         for c in constants
     ]
