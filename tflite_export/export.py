@@ -6,20 +6,17 @@ import warnings
 import keras
 
 import keras_lab
-from tflite_export.arguments import (
-    check_model,
-    check_numbers,
-)
+from tflite_export.arguments import check_model, check_numbers
 from tflite_export.container import shrink
 from tflite_export.convert import convert
 from tflite_export.errors import ValidationError
 from tflite_export.expanders.tflz import expand
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import (
-    CONTAINER_SUFFIX,
     SUFFIXES,
     Format,
     OtherWeights,
+    is_container,
 )
 from tflite_export.inspection import inspect
 from tflite_export.layers_in_float import write_in_tolerance
@@ -121,24 +118,19 @@ def export_tflite(
     model = with_states(given)
     validation_data = with_zero_states(given, model, validation_data)
 
-    # Prepare the model, and compute what the file must compute.
+    # Make a copy of plain Keras layers, and compute what the file must compute.
     frozen = keras_lab.freeze(model, strict=False)
     batch_size = fixed_batch_size(frozen, batch_size, runtime.batch_size)
-    inputs, origin = validation_inputs(frozen, validation_data)
+    inputs, data = validation_inputs(frozen, validation_data)
     check_states(given, model, inputs, tolerance)
     compute_in_float32(frozen)
-    expected = reference(model, frozen, inputs, origin, tolerance)
+    expected = reference(model, frozen, inputs, data, tolerance)
 
     # Convert it to float operators, rewrite its binary weights, run the result.
     converted = convert(frozen, batch_size)
     kernels = trained_kernels(model)
-    recipe = Recipe(
-        format,
-        kernels,
-        float_layers(frozen, kernels),
-        other_weights,
-        runtime,
-    )
+    floats = float_layers(frozen, kernels)
+    recipe = Recipe(format, kernels, floats, other_weights, runtime)
     if tolerance is None:
         tolerance = default_tolerance(format, other_weights)
     content, agreement, in_float = write_in_tolerance(
@@ -147,14 +139,10 @@ def export_tflite(
     check_runtime(FlatModel(content), runtime)
     check_agreement(agreement, format, other_weights, tolerance)
 
-    # Describe it, write it.
+    # Report on it, write it.
     stored = content
-    if path.suffix.lower() == CONTAINER_SUFFIX:
-        stored = shrink(content)
-        if expand(stored, limit=len(content)) != content:
-            raise ValidationError(
-                "The container does not expand to the same file."
-            )
+    if is_container(path.suffix):
+        stored = _checked_container(content)
     report = dataclasses.replace(
         inspect(stored),
         format=str(format),
@@ -170,3 +158,11 @@ def export_tflite(
             stacklevel=2,
         )
     return report
+
+
+def _checked_container(content):
+    """A container of the file that expands to the same file."""
+    container = shrink(content)
+    if expand(container, limit=len(content)) != content:
+        raise ValidationError("The container does not expand to the same file.")
+    return container

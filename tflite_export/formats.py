@@ -7,6 +7,11 @@ CONTAINER_SUFFIX = ".tflz"
 SUFFIXES = (".tflite", CONTAINER_SUFFIX)
 
 
+def is_container(suffix: str) -> bool:
+    """Whether a file with this suffix is written as a container."""
+    return suffix.lower() == CONTAINER_SUFFIX
+
+
 class _Choice(enum.StrEnum):
     """The values of an argument. An unknown one is an error that lists them."""
 
@@ -47,8 +52,7 @@ class Format(_Choice):
         """
         if format is not None:
             return cls(format)
-        is_container = suffix.lower() == CONTAINER_SUFFIX
-        return cls.FAST if is_container else cls.PACKED
+        return cls.FAST if is_container(suffix) else cls.PACKED
 
     @property
     def is_packed(self) -> bool:
