@@ -161,7 +161,6 @@ def test_a_wrong_argument_is_named_before_any_work(
 @pytest.mark.parametrize(
     ("function", "argument", "error", "match"),
     [
-        (tflite_export.Format, "onebit", ValueError, "Received: .*'onebit'"),
         (tflite_export.pack, 3, TypeError, "Received: 3 of type int"),
         (tflite_export.inspect, 3, TypeError, "Received: 3 of type int"),
         (tflite_export.read_packed, "absent", FileNotFoundError, "'absent"),

@@ -30,20 +30,15 @@ def apply(site: WeightSite) -> None:
 
 def _replace(new):
     _, height, width, channels = new.shape(new.output)
-    size, taps = (
-        new.batch * height * width,
-        math.prod(new.shape(new.weights)[1:]),
-    )
+    size = new.batch * height * width
+    taps = math.prod(new.shape(new.weights)[1:])
     data = new.pad(new.data, new.padding(0), new.padding(1))
     # Columns first: then each row of the result is used several times.
     patches = new.taps(new.taps(data, axis=1), axis=0)
     matrix = new.reshape(patches, (size, taps))
     # The runtime copies the second matrix at each inference: the smaller one.
     if height * width < channels:
-        product = new.add(
-            "BATCH_MATMUL", [new.weights, matrix], (channels, size), adjY=True
-        )
-        product = new.add("TRANSPOSE", [product], (size, channels), [1, 0])
+        product = new.weights_times_rows(matrix, size, channels)
     else:
         product = new.add(
             "BATCH_MATMUL", [matrix, new.weights], (size, channels), adjY=True

@@ -39,11 +39,7 @@ def _replace(new):
     rows, inputs = _sizes(new)
     output = new.shape(new.output)
     matrix = new.reshape(new.data, (rows, inputs))
-    # The runtime copies the second matrix at each inference: not the weights.
-    product = new.add(
-        "BATCH_MATMUL", [new.weights, matrix], (output[-1], rows), adjY=True
-    )
-    product = new.add("TRANSPOSE", [product], (rows, output[-1]), [1, 0])
+    product = new.weights_times_rows(matrix, rows, output[-1])
     new.finish(new.reshape(product, output))
 
 
