@@ -11,10 +11,10 @@ without Flex operators. `export_tflite` writes a file and reports what is in it;
 Where to find what, in the order in which an export goes through it:
 
 - `cli`: the command line; `export`: the stages in order.
-- `arguments`, `prepare`, `streaming`, `other_backend`: the given model;
+- `inputs`, `prepare`, `streaming`, `other_backend`: the given model;
   `samples`: what to compare on.
 - `convert`: TensorFlow's converter, which makes a float file.
-- `binary_constants`, `plan`, `rewrite`: which of its constants are binary, how
+- `find`, `plan`, `rewrite`: which of its constants are binary, how
   to change the operators that use them (`transformations`), and the new file,
   as the `recipe` says.
   `graph` answers questions about a TFLite graph, `flatbuffer` reads and writes

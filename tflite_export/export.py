@@ -6,7 +6,7 @@ import warnings
 import keras
 
 import keras_lab
-from tflite_export.arguments import check_model, check_numbers
+from tflite_export.inputs import check_model, check_numbers
 from tflite_export.container import shrink
 from tflite_export.convert import convert
 from tflite_export.errors import ValidationError

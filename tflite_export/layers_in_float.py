@@ -12,7 +12,7 @@ from timeit import timeit
 
 import numpy as np
 
-from tflite_export.binary_constants import find_binary_constants
+from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.int8_errors import shares_of_error
 from tflite_export.interpreter import make_interpreter, run_batches

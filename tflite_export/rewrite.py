@@ -4,7 +4,7 @@ import dataclasses
 import math
 import warnings
 
-from tflite_export.binary_constants import (
+from tflite_export.find import (
     find_binary_constants,
     kernels_not_found,
 )

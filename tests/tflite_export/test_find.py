@@ -19,7 +19,7 @@ from tests.tflite_export.support import (
 )
 from tflite_export import export as export_module
 from tflite_export import export_tflite, inspect, pack, read_packed, run
-from tflite_export.binary_constants import _choose, _Match
+from tflite_export.find import _choose, _Match
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.graph.weights import Kernel
 from tflite_export.prepare import trained_kernels
