@@ -201,19 +201,19 @@ def _add_export(commands, chosen):
         ),
     )
     if chosen:  # The help of the other commands need not wait for it.
-        from tflite_export import command
+        from tflite_export import cli
 
-        command.add_arguments(parser)
+        cli.add_export_arguments(parser)
     parser.set_defaults(run=_run_export)
 
 
 def _run_export(arguments):
-    from tflite_export import command
+    from tflite_export import cli
 
     with _native_logs_hidden():
         # Registers the classes of keras_lab with Keras.
         importlib.import_module("keras_lab._api")
-        return command.run(arguments)
+        return cli.run_export(arguments)
 
 
 @contextlib.contextmanager

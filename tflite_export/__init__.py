@@ -10,17 +10,19 @@ without Flex operators. `export_tflite` writes a file and reports what is in it;
 
 Where to find what, in the order in which an export goes through it:
 
-- `command`: the command line; `export`: the stages in order.
+- `cli`: the command line; `export`: the stages in order.
 - `inputs`, `prepare`, `streaming`, `other_backend`: the given model;
-  `random_inputs`: samples to compare on.
+  `samples`: what to compare on.
 - `convert`: TensorFlow's converter, which makes a float file.
-- `find`, `plan`, `rewrite`: which of its constants are binary, how to change
-  the operators that use them (`transformations`), and the new file. `graph`
-  answers questions about a TFLite graph, `flatbuffer` reads and writes it.
+- `find`, `plan`, `rewrite`: which of its constants are binary, how
+  to change the operators that use them (`transformations`), and the new file,
+  as the `recipe` says.
+  `graph` answers questions about a TFLite graph, `flatbuffer` reads and writes
+  it.
 - `metadata`: what the file says about its binary weights.
 - `validate`, `layers_in_float`: comparison with Keras, and what to do if int8
   is not precise enough (`int8_errors`) or signs are undecided (`sign_ties`).
-- `contents`, `report`: what is in a file; `container`, `expanders`: `.tflz`.
+- `inspection`, `report`: what is in a file; `container`, `expanders`: `.tflz`.
 - `formats`, `runtimes`, `interpreter`, `errors`: used everywhere.
 """
 
@@ -42,7 +44,7 @@ _MODULES = {
     "ValidationError": "errors",
     "expand": "expanders.tflz",
     "export_tflite": "export",
-    "inspect": "contents",
+    "inspect": "inspection",
     "make_interpreter": "interpreter",
     "pack": "rewrite",
     "read_packed": "metadata",
@@ -50,15 +52,15 @@ _MODULES = {
     "shrink": "container",
 }
 
-__all__ = ["command", *_MODULES]
+__all__ = ["cli", *_MODULES]
 
 
 def __getattr__(name):
     if name in _MODULES:
         module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
         return getattr(module, name)
-    if name == "command":
-        return importlib.import_module(f"{__name__}.command")
+    if name == "cli":
+        return importlib.import_module(f"{__name__}.cli")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

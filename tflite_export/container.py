@@ -35,34 +35,33 @@ LARGEST = (1 << 32) - 1
 LARGEST_MODEL = (1 << 31) - 1  # A flatbuffer cannot be larger.
 
 
-def read_content(path) -> tuple[bytes, int]:
-    """The bytes of a `.tflite` file, and how many are stored.
-
-    Raises InvalidModelError if the file is a damaged container. The first bytes
-    tell whether it is one.
-    """
+def read_file(path) -> bytes:
+    """The bytes of a `.tflite` or `.tflz` file, given its path or its bytes."""
     if isinstance(path, (bytes, bytearray, memoryview)):
-        stored = bytes(path)
-    elif isinstance(path, (str, os.PathLike)):
-        path = Path(path)
-        if path.is_dir():
-            raise IsADirectoryError(
-                f"The path is a directory. Received: '{path}'"
-            )
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"There is no such file. Received: '{path}'"
-            )
-        stored = path.read_bytes()
-    else:
+        return bytes(path)
+    if not isinstance(path, (str, os.PathLike)):
         raise TypeError(
             "Expected the path of a .tflite or .tflz file, or its bytes. "
             f"Received: {path!r} of type {type(path).__name__}"
         )
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"The path is a directory. Received: '{path}'")
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no such file. Received: '{path}'")
+    return path.read_bytes()
+
+
+def read_content(path) -> bytes:
+    """The bytes of a `.tflite` file, expanded if they are in a container.
+
+    Raises InvalidModelError if the container is damaged.
+    """
+    stored = read_file(path)
     if not is_shrunk(stored):
-        return stored, len(stored)
+        return stored
     try:
-        return expand(stored, LARGEST_MODEL), len(stored)
+        return expand(stored, LARGEST_MODEL)
     except ContainerError as error:
         raise InvalidModelError(str(error)) from error
 

@@ -116,20 +116,19 @@ def _marked_call(layer, scope, call, *args, **kwargs):
 
 
 def _remove_barriers(flat):
-    for subgraph in flat.subgraphs:
-        for barrier in list(subgraph.operators):
-            if (
-                flat.operator_name(barrier) != "MAXIMUM"
-                or barrier.outputs[0] in subgraph.outputs
-            ):
-                continue
-            x, lowest = inputs_of(barrier)
-            value = flat.constant(subgraph.tensors[lowest])
-            if value is None or not np.all(value == LOWEST):
-                continue
-            subgraph.operators.remove(barrier)
-            for operator in subgraph.operators:
-                operator.inputs[operator.inputs == barrier.outputs[0]] = x
+    for subgraph, barrier in list(flat.all_operators()):
+        if (
+            flat.operator_name(barrier) != "MAXIMUM"
+            or barrier.outputs[0] in subgraph.outputs
+        ):
+            continue
+        x, lowest = inputs_of(barrier)
+        value = flat.constant(subgraph.tensors[lowest])
+        if value is None or not np.all(value == LOWEST):
+            continue
+        subgraph.operators.remove(barrier)
+        for operator in subgraph.operators:
+            operator.inputs[operator.inputs == barrier.outputs[0]] = x
 
 
 def _name_inputs_and_outputs(flat, model):

@@ -1,27 +1,24 @@
 """`export_tflite`: from a Keras model to a file, stage by stage."""
 
+import dataclasses
 import warnings
 
 import keras
 
 import keras_lab
+from tflite_export.inputs import check_model, check_numbers
 from tflite_export.container import shrink
-from tflite_export.contents import describe
 from tflite_export.convert import convert
 from tflite_export.errors import ValidationError
 from tflite_export.expanders.tflz import expand
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import (
-    CONTAINER_SUFFIX,
     SUFFIXES,
     Format,
     OtherWeights,
+    is_container,
 )
-from tflite_export.inputs import (
-    check_model,
-    check_numbers,
-    validation_inputs,
-)
+from tflite_export.inspection import inspect
 from tflite_export.layers_in_float import write_in_tolerance
 from tflite_export.other_backend import export_in_process, is_other_backend
 from tflite_export.prepare import (
@@ -31,8 +28,10 @@ from tflite_export.prepare import (
     float_layers,
     trained_kernels,
 )
+from tflite_export.recipe import Recipe
 from tflite_export.report import ExportReport
 from tflite_export.runtimes import Runtime, check_runtime
+from tflite_export.samples import validation_inputs
 from tflite_export.streaming import with_states, with_zero_states
 from tflite_export.validate import (
     check_agreement,
@@ -103,57 +102,52 @@ def export_tflite(
     check_model(model, format)
     check_numbers(batch_size, tolerance)
     if is_other_backend():
-        options = {
-            "batch_size": batch_size,
-            "validation_data": validation_data,
-            "tolerance": tolerance,
-            "other_weights": str(other_weights),
-            "runtime": runtime.name,
-        }
-        return export_in_process(model, path, str(format), options)
+        return export_in_process(
+            model,
+            path=path,
+            format=str(format),
+            batch_size=batch_size,
+            validation_data=validation_data,
+            tolerance=tolerance,
+            other_weights=str(other_weights),
+            runtime=runtime.name,
+        )
 
     # Give stateful layers their state as inputs and outputs.
     given = as_functional(model)
     model = with_states(given)
     validation_data = with_zero_states(given, model, validation_data)
 
-    # Prepare the model, and compute what the file must compute.
+    # Make a copy of plain Keras layers, and compute what the file must compute.
     frozen = keras_lab.freeze(model, strict=False)
     batch_size = fixed_batch_size(frozen, batch_size, runtime.batch_size)
-    inputs, origin = validation_inputs(frozen, validation_data)
+    inputs, data = validation_inputs(frozen, validation_data)
     check_states(given, model, inputs, tolerance)
     compute_in_float32(frozen)
-    expected = reference(model, frozen, inputs, origin, tolerance)
+    expected = reference(model, frozen, inputs, data, tolerance)
 
     # Convert it to float operators, rewrite its binary weights, run the result.
     converted = convert(frozen, batch_size)
     kernels = trained_kernels(model)
-    options = {
-        "format": format,
-        "kernels": kernels,
-        "other_weights": other_weights,
-        "runtime": runtime,
-        "float_layers": float_layers(frozen, kernels),
-    }
+    floats = float_layers(frozen, kernels)
+    recipe = Recipe(format, kernels, floats, other_weights, runtime)
     if tolerance is None:
         tolerance = default_tolerance(format, other_weights)
     content, agreement, in_float = write_in_tolerance(
-        converted, options, expected, tolerance
+        converted, recipe, expected, tolerance
     )
-    written = FlatModel(content)
-    check_runtime(written, runtime)
+    check_runtime(FlatModel(content), runtime)
     check_agreement(agreement, format, other_weights, tolerance)
 
-    # Describe it, write it.
+    # Report on it, write it.
     stored = content
-    if path.suffix.lower() == CONTAINER_SUFFIX:
-        stored = shrink(content)
-        if expand(stored, limit=len(content)) != content:
-            raise ValidationError(
-                "The container does not expand to the same file."
-            )
-    report = describe(
-        written, len(content), len(stored), str(format), agreement, in_float
+    if is_container(path.suffix):
+        stored = _checked_container(content)
+    report = dataclasses.replace(
+        inspect(stored),
+        format=str(format),
+        agreement=agreement,
+        in_float=in_float,
     )
     with keras_lab.files.replacing(path) as partial:
         partial.write_bytes(stored)
@@ -164,3 +158,11 @@ def export_tflite(
             stacklevel=2,
         )
     return report
+
+
+def _checked_container(content):
+    """A container of the file that expands to the same file."""
+    container = shrink(content)
+    if expand(container, limit=len(content)) != content:
+        raise ValidationError("The container does not expand to the same file.")
+    return container

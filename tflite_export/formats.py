@@ -1,10 +1,15 @@
-"""The formats of an exported file, and how one weight is stored in it."""
+"""The formats of an exported file, and what it says about one weight."""
 
 import enum
 
 # The suffix decides whether a file is written plain or as a container.
 CONTAINER_SUFFIX = ".tflz"
 SUFFIXES = (".tflite", CONTAINER_SUFFIX)
+
+
+def is_container(suffix: str) -> bool:
+    """Whether a file with this suffix is written as a container."""
+    return suffix.lower() == CONTAINER_SUFFIX
 
 
 class _Choice(enum.StrEnum):
@@ -47,8 +52,7 @@ class Format(_Choice):
         """
         if format is not None:
             return cls(format)
-        is_container = suffix.lower() == CONTAINER_SUFFIX
-        return cls.FAST if is_container else cls.PACKED
+        return cls.FAST if is_container(suffix) else cls.PACKED
 
     @property
     def is_packed(self) -> bool:
@@ -84,3 +88,28 @@ class Storage(enum.StrEnum):
     INT4 = "int4"
     INT8 = "int8"
     FLOAT32 = "float32"
+
+
+class Note(enum.StrEnum):
+    """Why a weight does not have the usual arithmetic of its format.
+
+    Files hold the places in this list: add new notes at the end. With the texts
+    themselves, a small file that keeps some layers in float32 would be larger
+    than one that keeps all of them.
+    """
+
+    NONE = ""
+    KEPT_IN_FLOAT = "int8 would lose too much precision"
+    AS_PRODUCTS = "as float products, which are faster when unpacked"
+    TAKES_SIGNS = "signs are taken of its outputs"
+    SOME_SIGNS = "only some of its inputs are signs"
+    SIGNS_IN_FLOAT = "sign inputs, exact only in float here"
+    NO_KERNEL = "no int8 kernel for these weights"
+    NO_KERNEL_FOR_GROUPS = "no int8 kernel for groups"
+    NO_KERNEL_IN_RUNTIME = "the chosen runtime has no int8 kernel for it"
+    NO_SCALES_IN_RUNTIME = (
+        "the chosen runtime has one scale per int8 dense layer"
+    )
+    IS_OUTPUT = "its weights are an output"
+    HAS_OTHER_READERS = "other operators read its weights"
+    IN_SUBGRAPH = "neither in the main subgraph nor in one loop of it"

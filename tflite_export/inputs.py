@@ -14,9 +14,7 @@ from tflite_export.errors import (
 )
 from tflite_export.flatbuffer.schema import NUMPY_TYPES
 from tflite_export.formats import Format
-from tflite_export.interpreter import by_input
 from tflite_export.prepare import as_functional, input_names, output_names
-from tflite_export.random_inputs import random_inputs
 
 # A name that TensorFlow takes anywhere. It takes others in some places.
 NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.>-]*")
@@ -135,49 +133,3 @@ def check_numbers(batch_size, tolerance) -> None:
             raise ValueError(
                 f"`{name}` must be None or {what}. Received: {name}={value!r}"
             )
-
-
-def validation_inputs(model: keras.Model, data) -> tuple[dict, str]:
-    """Arrays by the names of the inputs, and `"given"` or `"random"`."""
-    names = input_names(model)
-    if data is None:
-        return random_inputs(model), "random"
-    rank = len(model.inputs[0].shape)
-    arrays = by_input("validation_data", names, data, rank)
-    received = [array.shape for array in arrays.values()]
-    expected = [tuple(tensor.shape) for tensor in model.inputs]
-    fit = [
-        len(shape) == len(sizes)
-        and all(n in (None, m) for m, n in zip(shape[1:], sizes[1:]))
-        for shape, sizes in zip(received, expected)
-    ]
-    if (
-        not all(fit)
-        or len({shape[0] for shape in received}) != 1
-        or received[0][0] == 0
-    ):
-        raise ValueError(
-            f"`validation_data` must have the shapes {expected}. "
-            f"Received: {received}"
-        )
-    for name, tensor in zip(names, model.inputs):
-        arrays[name] = _cast(name, arrays[name], tensor.dtype)
-        if not np.all(np.isfinite(arrays[name])):
-            raise ValueError(
-                "`validation_data` must be finite. Received: a NaN or an "
-                f"infinite number for the input '{name}'"
-            )
-    return arrays, "given"
-
-
-def _cast(name, array, dtype):
-    """The samples in the dtype of their input, if they have values in it."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        cast = array.astype(dtype)
-    if not keras.backend.is_float_dtype(dtype) and np.any(cast != array):
-        raise ValueError(
-            f"`validation_data` for the input '{name}' must be numbers of type "
-            f"{dtype}. Received: values from {array.min()} to {array.max()} of "
-            f"type {array.dtype}"
-        )
-    return cast

@@ -13,9 +13,9 @@ import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.graph.loops import loop_of
-from tflite_export.graph.site import Site
-from tflite_export.graph.weights import INTEGERS, WEIGHTED_OPERATORS
-from tflite_export.interpreter import run_with_tensors
+from tflite_export.graph.weight_site import WeightSite
+from tflite_export.graph.weights import INTEGERS, WEIGHTED_OPERATORS, weights_of
+from tflite_export.interpreter import inner_tensors
 
 # On how many samples the tensors inside are compared.
 FEW_SAMPLES = 2
@@ -24,7 +24,7 @@ SUMS = ("ADD", "SUB", "CONCATENATION")
 
 
 def shares_of_error(
-    model: FlatModel, content: bytes, sites: list[Site], inputs: dict
+    model: FlatModel, content: bytes, sites: list[WeightSite], inputs: dict
 ) -> dict[str, float]:
     """The share of the outputs' error that each int8 kernel adds, by path.
 
@@ -45,10 +45,10 @@ def shares_of_error(
         for operator, position in _int8_operators(cut)
     ]
     float_model = FlatModel(model.to_bytes())
-    _, exact = run_with_tensors(float_model, few, {*tensors, *data})
-    _, rounded = run_with_tensors(FlatModel(content), few, tensors)
+    exact = inner_tensors(float_model, few, {*tensors, *data})
+    rounded = inner_tensors(FlatModel(content), few, tensors)
     # Here each int8 operator reads data without an error.
-    _, added = run_with_tensors(cut, few, tensors, _cut(cut, exact))
+    added = inner_tensors(cut, few, tensors, _cut(cut, exact))
     noise, fresh = (
         {n: _energy(x - exact[n]) for n, x in found.items()}
         for found in (rounded, added)
@@ -97,12 +97,11 @@ def _int8_operators(model):
     main, found = model.subgraphs[0], []
     for operator in main.operators:
         name = model.operator_name(operator)
-        weighted = WEIGHTED_OPERATORS.get(name)
         # A GATHER computes nothing.
-        if weighted is not None and name != "GATHER":
-            weights = main.tensors[inputs_of(operator)[weighted.weights]]
+        if name in WEIGHTED_OPERATORS and name != "GATHER":
+            weights = weights_of(model, main, operator)
             if model.type_name(weights) in INTEGERS:
-                found.append((operator, weighted.data))
+                found.append((operator, WEIGHTED_OPERATORS[name].data))
     return found
 
 

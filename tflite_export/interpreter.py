@@ -12,7 +12,7 @@ from tflite_export.flatbuffer.schema import shape_of
 MOST_SAMPLES = 256
 
 
-def interpreter_class(runtime: str | None = None):
+def interpreter_module(runtime: str | None = None):
     """The module with the interpreter, and its name.
 
     It is LiteRT's, or TensorFlow's if LiteRT is not installed.
@@ -44,8 +44,8 @@ def make_interpreter(
         xnnpack: Whether to use XNNPACK, as the runtime does by default.
         threads: The number of threads.
     """
-    content, _ = read_content(path)
-    module, _ = interpreter_class(runtime)
+    content = read_content(path)
+    module, _ = interpreter_module(runtime)
     kinds = getattr(module, "OpResolverType", None)
     if kinds is None:
         kinds = module.experimental.OpResolverType
@@ -75,7 +75,7 @@ def run(path, inputs, **options) -> dict:
 
     >>> outputs = tflite_export.run("digits.tflite", x_test)
     """
-    content, _ = read_content(path)
+    content = read_content(path)
     model = FlatModel(content)
     input_tensors, output_tensors = model.signature()
     names = list(input_tensors)
@@ -121,17 +121,17 @@ def run_batches(interpreter, values: dict, wanted, samples: int) -> dict:
     return outputs
 
 
-def run_with_tensors(
+def inner_tensors(
     model: FlatModel, inputs: dict, tensors, more_inputs: dict | None = None
-) -> tuple[dict, dict]:
-    """Runs a model; returns its outputs by name, and tensors by number.
+) -> dict:
+    """Runs a model; returns tensors of its main subgraph by number.
 
-    The tensors become outputs of the model, because XNNPACK keeps what is not
-    an output to itself. Those that no operator computes are left out.
+    They become outputs of the model, because XNNPACK keeps what is not an
+    output to itself. Those that no operator computes are left out.
     `more_inputs` are samples of inputs without a name, by number.
     """
     main = model.subgraphs[0]
-    input_tensors, output_tensors = model.signature()
+    input_tensors, _ = model.signature()
     values = {input_tensors[name]: x for name, x in inputs.items()}
     values |= more_inputs or {}
     computed = {i for op in main.operators for i in op.outputs.tolist()}
@@ -141,10 +141,7 @@ def run_with_tensors(
     model.model.signatureDefs = None
     samples = len(next(iter(inputs.values())))
     interpreter = make_interpreter(model.to_bytes())
-    wanted = {*output_tensors.values(), *tensors}
-    found = run_batches(interpreter, values, wanted, samples)
-    outputs = {name: found[n] for name, n in output_tensors.items()}
-    return outputs, {number: found[number] for number in tensors}
+    return run_batches(interpreter, values, tensors, samples)
 
 
 def by_input(argument: str, names: list[str], data, rank: int) -> dict:

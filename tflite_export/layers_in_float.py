@@ -6,6 +6,7 @@ layers add much more than others. `int8_errors` says how much. The worst ones
 compute in float32 instead, as few as are needed.
 """
 
+import dataclasses
 import sys
 from timeit import timeit
 
@@ -17,6 +18,7 @@ from tflite_export.int8_errors import shares_of_error
 from tflite_export.interpreter import make_interpreter, run_batches
 from tflite_export.metadata import read_metadata
 from tflite_export.plan import plan
+from tflite_export.recipe import Recipe
 from tflite_export.report import Agreement, InFloat
 from tflite_export.rewrite import rewrite
 from tflite_export.validate import Reference, measure
@@ -26,24 +28,24 @@ TIMED_RUNS = 5
 
 
 def write_in_tolerance(
-    content: bytes, options: dict, reference: Reference, tolerance: float
+    content: bytes, recipe: Recipe, reference: Reference, tolerance: float
 ) -> tuple[bytes, Agreement, InFloat | None]:
-    """Writes a float file in a format, with float layers where needed.
+    """Writes a float file as the recipe says, with float layers where needed.
 
     The number of files that are tried is about the logarithm of the number of
     layers. If none is within the tolerance, the result is that with all layers
-    in float32. `options` are arguments of `rewrite`, except `in_float`.
+    in float32.
 
     Returns:
         The bytes of the file, its agreement with the reference, and which
         layers compute in float32 for the sake of precision, or `None`.
     """
-    in_int8 = rewrite(content, **options)
+    in_int8 = rewrite(content, recipe)
     agreement = measure(in_int8, reference)
     error = agreement.relative_error
-    if error <= tolerance or options["format"].is_exact:
+    if error <= tolerance or recipe.format.is_exact:
         return in_int8, agreement, None
-    ranked = _ranked(content, in_int8, reference, **options)
+    ranked = _ranked(content, recipe, in_int8, reference)
     if not ranked:
         return in_int8, agreement, None
     _say(
@@ -53,7 +55,7 @@ def write_in_tolerance(
 
     def attempt(count):
         chosen = frozenset(ranked[:count])
-        found = rewrite(content, **options, in_float=chosen)
+        found = rewrite(content, dataclasses.replace(recipe, in_float=chosen))
         of_found = measure(found, reference)
         error = of_found.relative_error
         _say(f"{count} of {len(ranked)} in float32: {error:.3g}")
@@ -85,13 +87,13 @@ def _say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def _ranked(
-    content, in_int8, reference, format, kernels, float_layers, runtime, **_
-):
+def _ranked(content, recipe, in_int8, reference):
     """The paths of kernels that compute in int8, the worst first."""
     model = FlatModel(content)
-    constants = find_binary_constants(model, kernels, float_layers)
-    sites = [s for s in plan(model, constants, format, runtime) if not s.note]
+    constants = find_binary_constants(
+        model, recipe.kernels, recipe.float_layers
+    )
+    sites = [s for s in plan(model, constants, recipe) if not s.note]
     shares = shares_of_error(model, in_int8, sites, reference.inputs)
     return sorted(shares, key=shares.get, reverse=True)
 

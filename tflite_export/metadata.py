@@ -14,9 +14,9 @@ from tflite_export.container import read_content
 from tflite_export.errors import InvalidModelError, damage_as_error
 from tflite_export.flatbuffer.model import FlatModel, name_of
 from tflite_export.flatbuffer.schema import schema
-from tflite_export.formats import Format, Storage
+from tflite_export.formats import Format, Note, Storage
 from tflite_export.graph.packed_bits import unpack_signs
-from tflite_export.graph.site import Note, Site
+from tflite_export.graph.weight_site import WeightSite
 
 METADATA_NAME = "keras_lab.binary_weights"
 VERSION = 4
@@ -65,7 +65,7 @@ def read_packed(path) -> list[PackedWeight]:
     >>> for weight in tflite_export.read_packed("digits.tflite"):
     ...     print(weight.path, weight.shape, weight.alpha)
     """
-    content, _ = read_content(path)
+    content = read_content(path)
     model = FlatModel(content)
     metadata = read_metadata(model)
     if metadata is None:
@@ -225,7 +225,7 @@ def write_metadata(
     model: FlatModel,
     format: Format,
     float_bytes: int,
-    sites: list[Site],
+    sites: list[WeightSite],
     not_packed: list[str],
 ) -> None:
     """Writes a description of the weights into a model, after all steps.

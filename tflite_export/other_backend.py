@@ -24,8 +24,8 @@ def is_other_backend() -> bool:
     return keras.config.backend() != "tensorflow"
 
 
-def export_in_process(model: keras.Model, path: Path, format: str, options):
-    """Exports a model in a process with the TensorFlow backend.
+def export_in_process(model: keras.Model, **arguments):
+    """Calls `export_tflite` in a process with the TensorFlow backend.
 
     Its custom layers and functions must be those of Keras or keras_lab: the
     other process knows no others.
@@ -36,17 +36,14 @@ def export_in_process(model: keras.Model, path: Path, format: str, options):
             'another backend. Run: pip install "keras_lab[export]". '
             f"Received: KERAS_BACKEND={keras.config.backend()}"
         )
-    options = {
-        **options,
-        "validation_data": keras.tree.map_structure(
-            lambda x: None if x is None else keras.ops.convert_to_numpy(x),
-            options["validation_data"],
-        ),
-    }
+    arguments["path"] = arguments["path"].absolute()
+    arguments["validation_data"] = keras.tree.map_structure(
+        lambda x: None if x is None else keras.ops.convert_to_numpy(x),
+        arguments["validation_data"],
+    )
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         model.save(folder / MODEL)
-        arguments = {"path": path.absolute(), "format": format, **options}
         (folder / ARGUMENTS).write_bytes(pickle.dumps(arguments))
         environment = {
             **os.environ,

@@ -1,57 +1,61 @@
 """Decides which transformations each binary weight goes through."""
 
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.formats import Format
+from tflite_export.formats import Note
 from tflite_export.graph.loops import loop_of
 from tflite_export.graph.packed_bits import Unpacker
-from tflite_export.graph.site import Note, Site
+from tflite_export.graph.weight_site import WeightSite
 from tflite_export.graph.weights import BinaryConstant
-from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime
+from tflite_export.recipe import Recipe
 from tflite_export.transformations import (
-    TRANSFORMATIONS,
-    int8_arithmetic,
+    ARITHMETIC,
+    FLOAT_PRODUCTS,
+    IN_INT8,
+    SCALES,
+    STORAGE,
     store_packed_bits,
 )
-from tflite_export.transformations.int8_arithmetic import FLOAT_PRODUCTS
 
 
 def plan(
     model: FlatModel,
     constants: list[BinaryConstant],
-    format: Format,
-    runtime: Runtime = DEFAULT_RUNTIME,
-    fewest_for_winograd: int = 0,
-    in_float: frozenset[str] = frozenset(),
-) -> list[Site]:
-    """A site for each constant, with its steps. The model is not changed.
-
-    Convolutions with fewer weights than `fewest_for_winograd` do not become
-    Winograd's products, which take more bytes. The paths `in_float` are those
-    of kernels that must not compute in int8.
-    """
+    recipe: Recipe,
+) -> list[WeightSite]:
+    """A site for each constant, with its steps. The model is not changed."""
     unpacker = Unpacker(model)
     sites = [
-        Site(
+        WeightSite(
             model,
             c,
-            format,
+            recipe.format,
             unpacker,
-            runtime,
-            winograd=c.signs.size >= fewest_for_winograd,
-            in_float=c.path in in_float,
+            recipe.runtime,
+            winograd=c.signs.size >= recipe.fewest_for_winograd,
+            in_float=c.path in recipe.in_float,
         )
         for c in constants
     ]
     for site in sites:
         site.note = _why_float(site)
         if not site.note:
-            site.steps = [s for s in TRANSFORMATIONS if s.can_apply(site)]
+            ways = (way for way in ARITHMETIC if way.can_apply(site))
+            site.arithmetic = next(ways, None)
+            site.int8 = site.arithmetic in IN_INT8
+            site.steps = _steps(site)
             site.note = _why_not_int8(site)
     unpacker.one_table = any(
-        store_packed_bits in site.steps and int8_arithmetic not in site.steps
-        for site in sites
+        store_packed_bits in site.steps and not site.int8 for site in sites
     )
     return sites
+
+
+def _steps(site):
+    """The transformations of a site whose arithmetic is known, in order."""
+    steps = [step for step in SCALES if step.can_apply(site)]
+    if site.arithmetic is not None:
+        steps.append(site.arithmetic)
+    return steps + [step for step in STORAGE if step.can_apply(site)]
 
 
 def _why_float(site):
@@ -71,7 +75,7 @@ def _why_not_int8(site):
     """Why the arithmetic is not int8, if the format has int8, or empty."""
     if site.format.is_exact:
         return Note.NONE
-    is_product = any(step in FLOAT_PRODUCTS for step in site.steps)
+    is_product = site.arithmetic in FLOAT_PRODUCTS
     if is_product and site.why_not_int8 != Note.KEPT_IN_FLOAT:
         return Note.AS_PRODUCTS
     return site.why_not_int8

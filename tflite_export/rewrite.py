@@ -1,18 +1,22 @@
 """Rewrites a float `.tflite` file in one of the formats."""
 
+import dataclasses
 import math
 import warnings
 
+from tflite_export.find import (
+    find_binary_constants,
+    kernels_not_found,
+)
 from tflite_export.container import read_content
 from tflite_export.errors import NothingBinaryError, damage_as_error
-from tflite_export.find import find_binary_constants, kernels_not_found
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.formats import Format, OtherWeights, Storage
+from tflite_export.formats import Format, Storage
 from tflite_export.graph.dequantize import keep_unfolded, unfold_float16
-from tflite_export.graph.weights import Kernel
 from tflite_export.metadata import write_metadata
 from tflite_export.plan import plan
-from tflite_export.runtimes import DEFAULT_RUNTIME, Runtime, set_versions
+from tflite_export.recipe import Recipe
+from tflite_export.runtimes import set_versions
 from tflite_export.transformations import (
     PREPARATIONS,
     REPAIRS,
@@ -47,13 +51,13 @@ def pack(path) -> bytes:
         NothingBinaryError: If no weight is ±s.
         InvalidModelError: If the file is damaged, or not one that `pack` knows.
     """
-    content, _ = read_content(path)
+    content = read_content(path)
     model = FlatModel(content)
     with damage_as_error("TFLite model, or one that `pack` does not know"):
         unfolded = unfold_float16(model)
         kept = {constant.place for constant in find_binary_constants(model)}
         keep_unfolded(model, unfolded, kept)
-        packed = rewrite(model.to_bytes(), Format.PACKED)
+        packed = rewrite(model.to_bytes(), Recipe(Format.PACKED))
     if len(packed) >= len(content):
         warnings.warn(
             f"The packed file is not smaller: {len(packed):,} bytes instead of "
@@ -64,58 +68,42 @@ def pack(path) -> bytes:
     return packed
 
 
-def rewrite(content: bytes, format: Format, **options) -> bytes:
-    """Writes a float file in a format, with the options of `rewrite_once`.
+def rewrite(content: bytes, recipe: Recipe) -> bytes:
+    """Writes a float file as the recipe says.
 
     A file in the format `"packed"` is never larger than in `"packed_float"`.
     """
-    found, winograd = rewrite_once(content, format, **options)
-    if format != Format.PACKED:
+    found, winograd = rewrite_once(content, recipe)
+    if recipe.format != Format.PACKED:
         return found
     # Faster operators must not make the file larger than exact ones do. Those
     # of the smallest convolutions gain the least.
-    exact, _ = rewrite_once(
-        content, Format.PACKED_FLOAT, name=format, **options
-    )
+    in_float32 = dataclasses.replace(recipe, format=Format.PACKED_FLOAT)
+    exact, _ = rewrite_once(content, in_float32, name=recipe.format)
     while winograd and len(found) > len(exact):
         extra = (len(found) - len(exact)) / WINOGRAD_BYTES
         dropped = min(math.ceil(extra), len(winograd))
         fewest = 1 + sorted(winograd)[dropped - 1]
-        found, winograd = rewrite_once(
-            content, format, fewest_for_winograd=fewest, **options
-        )
+        recipe = dataclasses.replace(recipe, fewest_for_winograd=fewest)
+        found, winograd = rewrite_once(content, recipe)
     return min(found, exact, key=len)
 
 
 def rewrite_once(
-    content: bytes,
-    format: Format,
-    kernels: list[Kernel] = (),
-    other_weights: OtherWeights = OtherWeights.FLOAT32,
-    runtime: Runtime = DEFAULT_RUNTIME,
-    float_layers: frozenset[str] = frozenset(),
-    in_float: frozenset[str] = frozenset(),
-    fewest_for_winograd: int = 0,
-    name: Format | None = None,
+    content: bytes, recipe: Recipe, name: Format | None = None
 ) -> tuple[bytes, list[int]]:
-    """Writes a float file in a format, however large it gets.
+    """Writes a float file as the recipe says, however large it gets.
 
-    Args:
-        content: The bytes of the float file.
-        format: The format to write.
-        kernels, float_layers: As in `find_binary_constants`.
-        other_weights: How to store weights that are not binary.
-        runtime: The oldest runtime that must run the file.
-        in_float, fewest_for_winograd: As in `plan`.
-        name: The format that the file says it has. Defaults to `format`.
+    `name` is the format that the file says it has, by default that of the
+    recipe.
 
     Returns:
         The bytes of the file, and the sizes of the convolutions that are
         Winograd's products in it.
     """
-    model = FlatModel(content)
+    model, format, kernels = FlatModel(content), recipe.format, recipe.kernels
     _prepare(model, format)
-    constants = find_binary_constants(model, kernels, float_layers)
+    constants = find_binary_constants(model, kernels, recipe.float_layers)
     if not constants and not kernels and format != Format.FLOAT:
         raise NothingBinaryError(
             "The model has no binary weights. Received: a model in which no "
@@ -124,8 +112,7 @@ def rewrite_once(
         )
     sites = []
     if format != Format.FLOAT:
-        options = runtime, fewest_for_winograd, in_float
-        sites = plan(model, constants, format, *options)
+        sites = plan(model, constants, recipe)
     not_packed = kernels_not_found(constants, kernels)
     for site in sites:
         for step in site.steps:
@@ -133,7 +120,7 @@ def rewrite_once(
         if site.storage == Storage.FLOAT32:
             not_packed.append(site.constant.path)
     binary = {part.place for part in (*sites, *constants)}
-    store_other_weights(model, other_weights, format, runtime, binary)
+    store_other_weights(model, recipe, binary)
     set_versions(model)
     if format != Format.FLOAT:
         size = len(content)
@@ -150,7 +137,6 @@ def rewrite_once(
 def _prepare(model, format):
     more = () if format == Format.FLOAT else PREPARATIONS
     for step in (*REPAIRS, *more):
-        for subgraph in model.subgraphs:
-            for operator in list(subgraph.operators):
-                if step.can_apply(model, subgraph, operator):
-                    step.apply(model, subgraph, operator)
+        for subgraph, operator in list(model.all_operators()):
+            if step.can_apply(model, subgraph, operator):
+                step.apply(model, subgraph, operator)

@@ -15,9 +15,10 @@ from tflite_export.errors import ConversionError
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.graph.weights import (
     ALWAYS_PER_CHANNEL,
+    INT8_OPERATORS,
     INTEGERS,
-    WEIGHTED_OPERATORS,
     has_several_scales,
+    weights_of,
 )
 
 # Older ones lack the operator that unpacks weights, and were not tried.
@@ -119,6 +120,13 @@ class Runtime:
         return self.version >= CHANNELS_OF_DENSE
 
     @property
+    def int8_operators(self) -> frozenset[str]:
+        """The operators that multiply float data by int8 weights."""
+        if self.has_channels_of_dense:
+            return INT8_OPERATORS
+        return INT8_OPERATORS - {"TRANSPOSE_CONV"}
+
+    @property
     def has_int4(self) -> bool:
         """Whether dense layers have int4 kernels that are right."""
         return self.version >= INT4
@@ -133,35 +141,26 @@ def set_versions(model: FlatModel) -> None:
     They must be high enough that no runtime silently computes something else,
     and no higher, so that older runtimes take the file too.
     """
-    for subgraph in model.subgraphs:
-        for operator in subgraph.operators:
-            name = model.operator_name(operator)
-            if name not in HYBRID:
-                continue
-            weights = weights_of(model, subgraph, operator)
-            if model.type_name(weights) in INTEGERS:
-                several = has_several_scales(weights)
-                model.require_version(operator, HYBRID[name][several])
-
-
-def weights_of(model: FlatModel, subgraph, operator):
-    """The tensor that an operator of `HYBRID` has as weights."""
-    weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
-    position = 0 if weighted is None else weighted.weights
-    return subgraph.tensors[inputs_of(operator)[position]]
+    for subgraph, operator in model.all_operators():
+        name = model.operator_name(operator)
+        if name not in HYBRID:
+            continue
+        weights = weights_of(model, subgraph, operator)
+        if model.type_name(weights) in INTEGERS:
+            several = has_several_scales(weights)
+            model.require_version(operator, HYBRID[name][several])
 
 
 def needs(model: FlatModel) -> dict:
     """What each operator of a model needs: a release of TensorFlow by name."""
     found = {}
-    for subgraph in model.subgraphs:
-        for operator in subgraph.operators:
-            name = model.operator_name(operator)
-            version = max(
-                _by_version(name, model.operator_version(operator)),
-                _by_types(model, subgraph, operator),
-            )
-            found[name] = max(version, found.get(name, OLDEST))
+    for subgraph, operator in model.all_operators():
+        name = model.operator_name(operator)
+        version = max(
+            _by_version(name, model.operator_version(operator)),
+            _by_types(model, subgraph, operator),
+        )
+        found[name] = max(version, found.get(name, OLDEST))
     return found
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 import keras_lab
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
-from tflite_export.interpreter import run_with_tensors
+from tflite_export.interpreter import inner_tensors
 
 # A value is a tie if it is so small, relative to the largest one.
 TIE = 1e-5
@@ -30,7 +30,7 @@ class Ties:
 
     def __init__(self, content: bytes, inputs: dict):
         arguments = sign_arguments(content)
-        _, tensors = run_with_tensors(FlatModel(content), inputs, arguments)
+        tensors = inner_tensors(FlatModel(content), inputs, arguments)
         samples = len(next(iter(inputs.values())))
         self._tensors = [
             x.reshape(samples, -1)

@@ -8,7 +8,7 @@ import numpy as np
 import keras_lab
 from tflite_export.errors import ConversionError, ValidationError
 from tflite_export.formats import Format, OtherWeights
-from tflite_export.interpreter import MOST_SAMPLES, interpreter_class, run
+from tflite_export.interpreter import MOST_SAMPLES, interpreter_module, run
 from tflite_export.prepare import (
     channels_first_note,
     computing_in_float32,
@@ -38,19 +38,19 @@ class Reference:
 
     rebuilt: keras.Model  # From plain Keras layers.
     inputs: dict
-    origin: str  # "given" or "random".
+    data: str  # "given" or "random".
     outputs: dict  # What the given model computes.
     rebuilt_error: float  # ‖y' − y‖ / ‖y‖ of the rebuilt model.
     # "float32" if the model has another precision, and its layers computed in
     # float32 here. Else empty.
-    dtype: str
+    computed_in: str
 
 
 def reference(
     model: keras.Model,
     rebuilt: keras.Model,
     inputs: dict,
-    origin: str,
+    data: str,
     tolerance: float | None,
 ) -> Reference:
     """Computes what a file must compute, with the given model itself.
@@ -65,11 +65,11 @@ def reference(
     if not all(np.all(np.isfinite(y)) for y in outputs.values()):
         raise ValidationError(
             f"Model '{model.name}' itself has a NaN or an infinite number in "
-            f"its outputs. Received: {origin} inputs"
+            f"its outputs. Received: {data} inputs"
         )
     error = _check_rebuilt(model, outputs, predict(rebuilt, inputs), tolerance)
-    dtype = "float32" if changed else ""
-    return Reference(rebuilt, inputs, origin, outputs, error, dtype)
+    computed_in = "float32" if changed else ""
+    return Reference(rebuilt, inputs, data, outputs, error, computed_in)
 
 
 def check_states(
@@ -110,7 +110,7 @@ def check_states(
 
 
 def _check_rebuilt(model, outputs, rebuilt_outputs, tolerance):
-    error = compare(outputs, rebuilt_outputs, "Keras", "").relative_error
+    *_, error = _worst_errors(outputs, rebuilt_outputs)
     if error > max(tolerance or 0, FLOAT_TOLERANCE):
         raise ConversionError(
             f"Model '{model.name}' computes something else when it is rebuilt "
@@ -144,7 +144,7 @@ def measure(content: bytes, reference: Reference) -> Agreement:
     as well, with the file's signs at ties. Raises ValidationError if the
     runtime cannot run the file, or if an output is not finite.
     """
-    _, runtime = interpreter_class()
+    _, runtime = interpreter_module()
     try:
         actual = run(content, reference.inputs)
     except (RuntimeError, ValueError) as error:
@@ -154,10 +154,10 @@ def measure(content: bytes, reference: Reference) -> Agreement:
     if not all(np.all(np.isfinite(y)) for y in actual.values()):
         raise ValidationError(
             "The exported model has a NaN or an infinite number in its "
-            f"outputs, in {runtime}. Received: {reference.origin} inputs"
+            f"outputs, in {runtime}. Received: {reference.data} inputs"
         )
-    names = runtime, reference.origin, reference.dtype
-    agreement = compare(reference.outputs, actual, *names)
+    how = runtime, reference.data, reference.computed_in
+    agreement = compare(reference.outputs, actual, *how)
     if (
         agreement.relative_error <= FLOAT_TOLERANCE
         or reference.rebuilt_error > FLOAT_TOLERANCE
@@ -170,7 +170,7 @@ def measure(content: bytes, reference: Reference) -> Agreement:
     if not ties.count:
         return agreement
     share, error = ties.count / ties.values, agreement.relative_error
-    found = compare(expected, actual, *names)
+    found = compare(expected, actual, *how)
     if found.relative_error >= error:
         return dataclasses.replace(agreement, ties=share)
     return dataclasses.replace(found, ties=share, error_with_ties=error)
@@ -255,29 +255,34 @@ def compare(
     expected: dict, actual: dict, runtime: str, data: str, computed_in: str = ""
 ) -> Agreement:
     """Compares the outputs of Keras with those of the file, by name."""
+    max_error, mean_error, relative = _worst_errors(expected, actual)
+    name, y = next(iter(expected.items()))
+    equal = None
+    if len(expected) == 1 and y.ndim == 2 and y.shape[1] > 1:
+        same = y.argmax(axis=1) == actual[name].argmax(axis=1)
+        equal = float(np.mean(same))
+    return Agreement(
+        runtime=runtime,
+        samples=len(y),
+        data=data,
+        max_error=max_error,
+        mean_error=mean_error,
+        relative_error=relative,
+        snr_db=float(-20 * np.log10(relative)) if relative else float("inf"),
+        equal_predictions=equal,
+        computed_in=computed_in,
+    )
+
+
+def _worst_errors(expected, actual):
+    """The largest, mean and relative error of the worst output."""
     pairs = [
         (np.asarray(y, np.float64), np.asarray(actual[name], np.float64))
         for name, y in expected.items()
     ]
     largest = max(np.abs(y).max(initial=0) for y, _ in pairs) or 1.0
-    max_error, mean_error, relative = np.max(
-        [_errors(y, z, largest) for y, z in pairs], axis=0
-    )
-    equal = None
-    if len(pairs) == 1 and pairs[0][0].ndim == 2 and pairs[0][0].shape[1] > 1:
-        y, z = pairs[0]
-        equal = float(np.mean(y.argmax(axis=1) == z.argmax(axis=1)))
-    return Agreement(
-        runtime=runtime,
-        samples=len(pairs[0][0]),
-        data=data,
-        max_error=float(max_error),
-        mean_error=float(mean_error),
-        relative_error=float(relative),
-        snr_db=float(-20 * np.log10(relative)) if relative else float("inf"),
-        equal_predictions=equal,
-        computed_in=computed_in,
-    )
+    errors = [_errors(y, z, largest) for y, z in pairs]
+    return np.max(errors, axis=0).tolist()
 
 
 def _errors(y, z, largest):

@@ -18,6 +18,7 @@ from tflite_export.prepare import (
     input_names,
     trained_kernels,
 )
+from tflite_export.recipe import Recipe
 from tflite_export.rewrite import rewrite, rewrite_once
 from tflite_export.runtimes import Runtime
 from tflite_export.validate import predict
@@ -86,10 +87,14 @@ class Exported:
         self.samples = functools.cache(self._samples)
 
     def _content(self, format, other_weights="float32", runtime=None):
-        kernels, kind = trained_kernels(self.model), OtherWeights(other_weights)
-        options = Format(format), kernels, kind, Runtime.of(runtime)
+        recipe = Recipe(
+            Format(format),
+            trained_kernels(self.model),
+            other_weights=OtherWeights(other_weights),
+            runtime=Runtime.of(runtime),
+        )
         # The small models of the tests stand for large ones.
-        return rewrite_once(self.converted, *options)[0]
+        return rewrite_once(self.converted, recipe)[0]
 
     def _samples(self, count):
         """Random inputs, and what Keras computes from them, by name."""
@@ -175,8 +180,8 @@ def change_sign_bits(model, change):
 def change_files(monkeypatch, change):
     """Makes each file that is exported another one, before it is validated."""
 
-    def changed(content, **options):
-        flat = FlatModel(rewrite(content, **options))
+    def changed(content, recipe):
+        flat = FlatModel(rewrite(content, recipe))
         change(flat)
         return flat.to_bytes()
 

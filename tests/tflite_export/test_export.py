@@ -23,7 +23,7 @@ from tflite_export import (
     inspect,
     run,
 )
-from tflite_export.interpreter import interpreter_class
+from tflite_export.interpreter import interpreter_module
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -92,9 +92,9 @@ def test_an_open_batch_is_said_to_be_slow_where_it_is(
 
 def test_tf_lite_is_used_if_litert_is_absent(monkeypatch):
     monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
-    assert interpreter_class()[1] == "tf.lite"
+    assert interpreter_module()[1] == "tf.lite"
     with pytest.raises(ImportError):
-        interpreter_class("litert")
+        interpreter_module("litert")
 
 
 def flip_one_bit(flat):

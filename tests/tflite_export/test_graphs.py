@@ -34,6 +34,7 @@ from tflite_export import (
     make_interpreter,
 )
 from tflite_export.prepare import trained_kernels
+from tflite_export.recipe import Recipe
 from tflite_export.rewrite import rewrite
 
 PACKED_FORMATS = ["packed", "packed_float"]
@@ -145,14 +146,10 @@ def test_a_packed_file_is_never_larger_than_with_exact_operators(make):
     model = Exported(randomize(make()))
     kernels = trained_kernels(model.model)
     paths = [kernel.path for kernel in kernels]
-    exact = rewrite(model.converted, Format.PACKED_FLOAT, kernels=kernels)
+    exact = rewrite(model.converted, Recipe(Format.PACKED_FLOAT, kernels))
     for in_float in ([], paths[:1], paths):
-        content = rewrite(
-            model.converted,
-            Format.PACKED,
-            kernels=kernels,
-            in_float=frozenset(in_float),
-        )
+        recipe = Recipe(Format.PACKED, kernels, in_float=frozenset(in_float))
+        content = rewrite(model.converted, recipe)
         assert len(content) <= len(exact)
 
 
@@ -161,7 +158,7 @@ def test_a_convolution_is_fast_if_that_takes_no_more_bytes():
     layers = LARGE, norm, relu, conv(512, 3, **same), norm, relu
     model = Exported(randomize(net((4, 8, 512), *layers)()))
     kernels = trained_kernels(model.model)
-    content = rewrite(model.converted, Format.PACKED, kernels=kernels)
+    content = rewrite(model.converted, Recipe(Format.PACKED, kernels))
     assert inspect(content).operators["BATCH_MATMUL"] == 6
 
 

@@ -16,9 +16,8 @@ from tflite_export import (
     run,
 )
 from tflite_export import export as export_module
-from tflite_export.inputs import validation_inputs
 from tflite_export.prepare import as_functional
-from tflite_export.random_inputs import random_inputs
+from tflite_export.samples import random_inputs, validation_inputs
 
 
 class Subclassed(keras.Model):
@@ -162,7 +161,6 @@ def test_a_wrong_argument_is_named_before_any_work(
 @pytest.mark.parametrize(
     ("function", "argument", "error", "match"),
     [
-        (tflite_export.Format, "onebit", ValueError, "Received: .*'onebit'"),
         (tflite_export.pack, 3, TypeError, "Received: 3 of type int"),
         (tflite_export.inspect, 3, TypeError, "Received: 3 of type int"),
         (tflite_export.read_packed, "absent", FileNotFoundError, "'absent"),

@@ -9,7 +9,7 @@ import keras_lab
 from tests.tflite_export.models import conv, depthwise, net, norm
 from tests.tflite_export.support import randomize
 from tflite_export import export_tflite, inspect, run
-from tflite_export.graph.site import Note
+from tflite_export.formats import Note
 
 
 def a_bad_layer_among_good_ones(*dense_units):

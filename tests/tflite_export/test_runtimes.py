@@ -13,7 +13,7 @@ from tests.tflite_export.support import (
 )
 from tflite_export import ConversionError, export_tflite, inspect
 from tflite_export.flatbuffer.model import FlatModel
-from tflite_export.graph.site import Note
+from tflite_export.formats import Note
 from tflite_export.runtimes import (
     OLDEST,
     Runtime,

@@ -5,9 +5,12 @@ of a file, and adds the few methods that a transformation needs. A tensor is
 given by its number in its subgraph, as in the file.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from tflite_export.errors import damage_as_error
+from tflite_export.flatbuffer.integrity import check_references, check_structure
 from tflite_export.flatbuffer.schema import (
     LOW_BIT_TYPES,
     NUMPY_TYPES,
@@ -19,7 +22,6 @@ from tflite_export.flatbuffer.schema import (
     unpack_low_bits,
 )
 from tflite_export.flatbuffer.serialize import serialize
-from tflite_export.flatbuffer.structure import check_references, check_structure
 
 
 class FlatModel:
@@ -86,6 +88,28 @@ class FlatModel:
     def bytes_on_disk(self, tensor) -> int:
         data = self.model.buffers[tensor.buffer].data
         return 0 if data is None else len(data)
+
+    def all_operators(self) -> Iterator[tuple]:
+        """Yields each operator, after the subgraph that it is in."""
+        for subgraph in self.subgraphs:
+            for operator in subgraph.operators:
+                yield subgraph, operator
+
+    def computed_once(self, subgraph) -> set[int]:
+        """The constants, and the tensors that depend on nothing else.
+
+        The runtime computes them when it allocates the model.
+        """
+        known = {
+            number
+            for number, tensor in enumerate(subgraph.tensors)
+            if self.is_constant(tensor)
+        }
+        for operator in subgraph.operators:
+            inputs = {i for i in inputs_of(operator) if i >= 0}
+            if inputs and inputs <= known:
+                known.update(operator.outputs.tolist())
+        return known
 
     def consumers(self, subgraph, tensor: int):
         """The operators that read a tensor."""
@@ -164,7 +188,7 @@ class FlatModel:
         subgraph.tensors[new].shapeSignature = like.shapeSignature
         return new
 
-    def add_constant(self, subgraph, name, value, parameters=None) -> int:
+    def add_constant(self, subgraph, name, value) -> int:
         value = np.asarray(value)
         types = {dtype: name for name, dtype in NUMPY_TYPES.items()}
         return self.add_tensor(
@@ -172,8 +196,7 @@ class FlatModel:
             name,
             value.shape,
             types[value.dtype.newbyteorder("<")],
-            parameters,
-            self.add_buffer(value),
+            buffer=self.add_buffer(value),
         )
 
     def small_constant(self, subgraph, value) -> int:

@@ -114,6 +114,18 @@ class Replacement:
         shape[axis] = sum(self.shape(part)[axis] for part in parts)
         return self.add("CONCATENATION", parts, tuple(shape), axis=axis)
 
+    def weights_times_rows(self, matrix, rows, channels) -> int:
+        """Each row of a matrix multiplied by the weights: [rows, channels].
+
+        The runtime copies the second matrix of a product at each inference, so
+        the weights come first.
+        """
+        shape = (channels, rows)
+        product = self.add(
+            "BATCH_MATMUL", [self.weights, matrix], shape, adjY=True
+        )
+        return self.add("TRANSPOSE", [product], (rows, channels), [1, 0])
+
     def finish(self, tensor) -> None:
         """Replaces the old operator by one that adds the bias."""
         activation = self.operator.builtinOptions.fusedActivationFunction

@@ -4,7 +4,7 @@ import numpy as np
 
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.graph.replacement import has_fixed_size, is_grouped
-from tflite_export.graph.weights import WEIGHTED_OPERATORS, data_of
+from tflite_export.graph.weights import WEIGHTED_OPERATORS, bias_of, data_of
 
 # Operators that move their inputs to other places, or pad them with zeros.
 MOVES = (
@@ -86,19 +86,15 @@ def may_tie(model: FlatModel, subgraph, operator) -> bool:
     offset of a batch norm.
     """
 
-    def adds_a_number(operator, position=0):
-        values = [
-            model.constant(subgraph.tensors[index])
-            for index in inputs_of(operator)[position:]
-            if index >= 0
-        ]
-        return any(value is not None and np.all(value) for value in values)
+    def is_number(tensor):
+        value = model.constant(subgraph.tensors[tensor])
+        return value is not None and np.all(value)
 
     def ends(operator):
         is_sum = model.operator_name(operator) in ("ADD", "SUB")
-        return is_sum and adds_a_number(operator)
+        return is_sum and any(map(is_number, inputs_of(operator)))
 
-    if adds_a_number(operator, 2):
+    if any(map(is_number, bias_of(operator))):
         return False
     return reaches_sign(model, subgraph, int(operator.outputs[0]), ends)
 

@@ -32,8 +32,10 @@ WEIGHTED_OPERATORS = {
 }
 # The types of integer weights.
 INTEGERS = ("INT8", "INT4", "INT2")
-# The weights are the second input of the operators that have a bias.
-FIRST_BIAS = 2
+# The operators that multiply float data by int8 weights.
+INT8_OPERATORS = frozenset(
+    ("FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+)
 # With one scale for all channels their int8 kernels compute something else.
 ALWAYS_PER_CHANNEL = ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 
@@ -145,6 +147,18 @@ def data_of(model: FlatModel, operator) -> int:
     """The data that an operator multiplies by weights."""
     weighted = WEIGHTED_OPERATORS[model.operator_name(operator)]
     return inputs_of(operator)[weighted.data]
+
+
+def weights_of(model: FlatModel, subgraph, operator):
+    """The tensor of an operator's weights, or what a DEQUANTIZE reads."""
+    weighted = WEIGHTED_OPERATORS.get(model.operator_name(operator))
+    position = 0 if weighted is None else weighted.weights
+    return subgraph.tensors[inputs_of(operator)[position]]
+
+
+def bias_of(operator) -> list[int]:
+    """A list of the bias, which comes after the weights, or an empty one."""
+    return [number for number in inputs_of(operator)[2:] if number >= 0]
 
 
 def reads_as_weights(model: FlatModel, operator, tensor: int) -> bool:

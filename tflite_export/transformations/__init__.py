@@ -1,11 +1,11 @@
 """One change of the graph per module, each with `can_apply` and `apply`.
 
-They are listed here in the order in which they run. To add one, write a module
-and put it in its place: `plan` asks each in turn, and `rewrite` runs those that
-apply. Those of `TRANSFORMATIONS` take a `Site`: a binary weight and the
-operators that use it. The answers of `can_apply` all refer to the model before
-any of them has run. The others take a model, a subgraph and an operator, and
-run before binary weights are looked for. Last comes `store_other_weights`.
+To add one, write a module and put it into its list below. Those of `REPAIRS`
+and `PREPARATIONS` take a model, a subgraph and an operator, and run before
+binary weights are looked for. The others take a `WeightSite`: a binary weight
+and the operators that use it. `plan` asks them, about the model before any of
+them has run, and `rewrite` runs those that apply. Last comes
+`store_other_weights`.
 """
 
 from tflite_export.transformations import (
@@ -27,17 +27,12 @@ REPAIRS = (explicit_padding,)
 # What makes a file with binary weights smaller or faster.
 PREPARATIONS = (hoist_projection, fill_loop_variables)
 
-TRANSFORMATIONS = (
-    # The arithmetic.
-    int8_arithmetic,
-    sign_inputs,
-    # Operators that are faster with unpacked weights. Rows are scaled first,
-    # because a dense layer has a bias to scale, and a product has not.
-    conv_as_winograd,
-    scale_rows,
-    conv_as_matmul,
-    dense_as_matmul,
-    # The storage.
-    store_packed_bits,
-    store_int4_or_int8,
-)
+# How operators compute with a binary weight: in the first way that applies. If
+# none does, they stay as they are, in float32.
+FLOAT_PRODUCTS = (conv_as_winograd, conv_as_matmul, dense_as_matmul)
+ARITHMETIC = (sign_inputs, *FLOAT_PRODUCTS, int8_arithmetic)
+IN_INT8 = (sign_inputs, int8_arithmetic)
+# Runs before the arithmetic: a dense layer has a bias to scale, a product not.
+SCALES = (scale_rows,)
+# How the weight is stored. Winograd's products store theirs.
+STORAGE = (store_packed_bits, store_int4_or_int8)

@@ -10,21 +10,15 @@ import dataclasses
 import math
 
 from tflite_export.graph.replacement import Replacement, can_be_matmul
-from tflite_export.graph.site import Site
-from tflite_export.transformations import conv_as_winograd, sign_inputs
+from tflite_export.graph.weight_site import WeightSite
 
 
-def can_apply(site: Site) -> bool:
+def can_apply(site: WeightSite) -> bool:
     """Whether convolutions of unpacked weights have a known size, one group."""
-    return (
-        site.format.is_packed
-        and not sign_inputs.can_apply(site)
-        and site.every_user(can_be_matmul)
-        and not conv_as_winograd.can_apply(site)
-    )
+    return site.format.is_packed and site.every_user(can_be_matmul)
 
 
-def apply(site: Site) -> None:
+def apply(site: WeightSite) -> None:
     """Replaces the convolutions; the weights become a matrix."""
     weight = site.stored
     # [channels, taps · inputs], in the order of the kernel.
@@ -36,20 +30,15 @@ def apply(site: Site) -> None:
 
 def _replace(new):
     _, height, width, channels = new.shape(new.output)
-    size, taps = (
-        new.batch * height * width,
-        math.prod(new.shape(new.weights)[1:]),
-    )
+    size = new.batch * height * width
+    taps = math.prod(new.shape(new.weights)[1:])
     data = new.pad(new.data, new.padding(0), new.padding(1))
     # Columns first: then each row of the result is used several times.
     patches = new.taps(new.taps(data, axis=1), axis=0)
     matrix = new.reshape(patches, (size, taps))
     # The runtime copies the second matrix at each inference: the smaller one.
     if height * width < channels:
-        product = new.add(
-            "BATCH_MATMUL", [new.weights, matrix], (channels, size), adjY=True
-        )
-        product = new.add("TRANSPOSE", [product], (size, channels), [1, 0])
+        product = new.weights_times_rows(matrix, size, channels)
     else:
         product = new.add(
             "BATCH_MATMUL", [matrix, new.weights], (size, channels), adjY=True

@@ -25,8 +25,7 @@ from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import Storage
 from tflite_export.graph.packed_bits import Digits
 from tflite_export.graph.replacement import Replacement, can_be_matmul
-from tflite_export.graph.site import Site
-from tflite_export.transformations import sign_inputs
+from tflite_export.graph.weight_site import WeightSite
 
 KERNEL_WIDTH, OUTPUTS = 3, 4
 WEIGHTS = np.array(  # G
@@ -66,20 +65,19 @@ TRIPLES = Digits("INT16", KERNEL_WIDTH)
 FEWEST_INPUTS = 16
 
 
-def can_apply(site: Site) -> bool:
+def can_apply(site: WeightSite) -> bool:
     """Whether the convolutions have three columns, and it pays."""
     return (
         site.winograd
         and site.format.is_packed
         and not site.format.is_exact
         and site.constant.subgraph == 0
-        and not sign_inputs.can_apply(site)
         and site.every_user(_can_be_winograd)
         and not site.is_near_signs
     )
 
 
-def apply(site: Site) -> None:
+def apply(site: WeightSite) -> None:
     """Stores the weights as bits and replaces the convolutions."""
     weight = site.stored
     # The columns last, so that three signs are side by side.

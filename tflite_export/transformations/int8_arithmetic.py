@@ -1,31 +1,20 @@
 """Operators that compute in int8 with float inputs and outputs.
 
-The runtime rounds the inputs of such an operator to 8 bits on the fly. An
-operator with unpacked weights that is faster as a float product stays float.
+The runtime rounds the inputs of such an operator to 8 bits on the fly.
 """
 
-from tflite_export.graph.site import Site
-from tflite_export.transformations import (
-    conv_as_matmul,
-    conv_as_winograd,
-    dense_as_matmul,
-)
-
-FLOAT_PRODUCTS = (conv_as_winograd, conv_as_matmul, dense_as_matmul)
+from tflite_export.graph.weight_site import WeightSite
 
 
-def can_apply(site: Site) -> bool:
-    """Whether there is an int8 kernel, and no float product is faster."""
-    return not site.why_not_int8 and not any(
-        product.can_apply(site) for product in FLOAT_PRODUCTS
-    )
+def can_apply(site: WeightSite) -> bool:
+    """Whether there is an int8 kernel, and nothing speaks against it."""
+    return not site.why_not_int8
 
 
-def apply(site: Site) -> None:
+def apply(site: WeightSite) -> None:
     """Marks the operators as int8; the weights become integers later."""
     for user in site.users:
         compute_in_int8(user)
-    site.int8 = True
 
 
 def compute_in_int8(operator) -> None:

@@ -10,17 +10,14 @@ import dataclasses
 import numpy as np
 
 from tflite_export.flatbuffer.schema import shape_of
-from tflite_export.graph.site import Site, bias_of
-from tflite_export.transformations import (
-    dense_as_matmul,
-    int8_arithmetic,
-    sign_inputs,
-)
+from tflite_export.graph.weight_site import WeightSite
+from tflite_export.graph.weights import bias_of
+from tflite_export.transformations import dense_as_matmul, int8_arithmetic
 
 MOST_BLOCKS = 4
 
 
-def can_apply(site: Site) -> bool:
+def can_apply(site: WeightSite) -> bool:
     """Whether the rows of dense layers differ in scale.
 
     The weights must be unpacked, or be those of an old runtime, which knows one
@@ -29,14 +26,13 @@ def can_apply(site: Site) -> bool:
     if not site.format.is_packed and site.runtime.has_channels_of_dense:
         return False
     return (
-        (int8_arithmetic.can_apply(site) or dense_as_matmul.can_apply(site))
-        and not sign_inputs.can_apply(site)
+        site.arithmetic in (int8_arithmetic, dense_as_matmul)
         and not site.constant.is_uniform
         and site.can_scale_rows
     )
 
 
-def apply(site: Site) -> None:
+def apply(site: WeightSite) -> None:
     """Multiplies the outputs of the operators by the scales."""
     scales = site.stored.scales
     blocks = _blocks(scales)

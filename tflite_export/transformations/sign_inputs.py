@@ -11,22 +11,23 @@ import dataclasses
 
 import numpy as np
 
-from tflite_export.flatbuffer.model import inputs_of
 from tflite_export.flatbuffer.schema import schema, shape_of
 from tflite_export.graph.replacement import Replacement
 from tflite_export.graph.signs import sign_argument
-from tflite_export.graph.site import Site
-from tflite_export.graph.weights import WEIGHTED_OPERATORS, data_of
+from tflite_export.graph.weight_site import WeightSite
+from tflite_export.graph.weights import WEIGHTED_OPERATORS, bias_of, data_of
+from tflite_export.transformations import int8_arithmetic
 
 
-def can_apply(site: Site) -> bool:
+def can_apply(site: WeightSite) -> bool:
     """Whether operators that can compute in int8 have signs as inputs."""
     return not site.why_not_int8 and site.has_sign_inputs
 
 
-def apply(site: Site) -> None:
+def apply(site: WeightSite) -> None:
     """Gives the operators z instead of sign(x), and doubles the weights."""
     weight = site.stored
+    int8_arithmetic.apply(site)
     for user in site.users:
         _encode(site.model, weight, user)
     site.stored = dataclasses.replace(weight, scales=2 * weight.scales)
@@ -92,13 +93,11 @@ def _spatial_sums(model, subgraph, operator, weights):
 
 
 def _add_to_bias(model, subgraph, operator, addition):
-    inputs = inputs_of(operator)
     addition = 0 + addition  # It may be −0.
-    for index in inputs[2:]:
-        if index >= 0:
-            addition = addition + model.constant(subgraph.tensors[index])
+    for index in bias_of(operator):
+        addition = addition + model.constant(subgraph.tensors[index])
     bias = model.add_constant(subgraph, "bias", addition.astype(np.float32))
-    operator.inputs = np.array([*inputs[:2], bias], np.int32)
+    operator.inputs = np.append(operator.inputs[:2], np.int32(bias))
 
 
 def _add_map(model, subgraph, operator, addition, rows, columns):

@@ -9,15 +9,15 @@ from tflite_export.flatbuffer.schema import pack_low_bits, schema
 from tflite_export.flatbuffer.serialize import quantization
 from tflite_export.formats import Format, Storage
 from tflite_export.graph.dequantize import dequantize
-from tflite_export.graph.site import Site
+from tflite_export.graph.weight_site import WeightSite
 
 
-def can_apply(site: Site) -> bool:
+def can_apply(site: WeightSite) -> bool:
     """Whether the format is `"fast"`."""
     return site.format == Format.FAST
 
 
-def apply(site: Site) -> None:
+def apply(site: WeightSite) -> None:
     """Stores the constant in its own place."""
     weight = site.stored
     data, site.storage = weight.signs, Storage.INT8

@@ -14,19 +14,19 @@ import numpy as np
 from tflite_export.flatbuffer.model import FlatModel, inputs_of
 from tflite_export.flatbuffer.schema import schema, shape_of
 from tflite_export.flatbuffer.serialize import quantization
-from tflite_export.formats import Format, OtherWeights
+from tflite_export.formats import OtherWeights
 from tflite_export.graph.dequantize import dequantize
 from tflite_export.graph.replacement import is_grouped
 from tflite_export.graph.signs import comes_from_sign, reaches_sign
-from tflite_export.graph.site import CONSTANT_INT8
 from tflite_export.graph.weights import (
     ALWAYS_PER_CHANNEL,
-    FIRST_BIAS,
     INTEGERS,
     WEIGHTED_OPERATORS,
+    bias_of,
     reads_as_weights,
+    weights_of,
 )
-from tflite_export.runtimes import Runtime, weights_of
+from tflite_export.recipe import Recipe
 from tflite_export.transformations.int8_arithmetic import compute_in_int8
 
 # The operator and the tensor that restore smaller ones take as many bytes.
@@ -42,19 +42,13 @@ MOST_FLOAT16_ERROR = 1e-3
 CONTROL = ("WHILE", "IF", "CALL_ONCE")
 
 
-def store_other_weights(
-    model: FlatModel,
-    kind: OtherWeights,
-    format: Format,
-    runtime: Runtime,
-    binary: set,
-) -> None:
+def store_other_weights(model: FlatModel, recipe: Recipe, binary: set) -> None:
     """Stores the float constants of a model.
 
     The format decides on the arithmetic. The places of binary weights, which
     stay as they are, are pairs of a subgraph and a tensor in it.
     """
-    if kind == OtherWeights.FLOAT32:
+    if recipe.other_weights == OtherWeights.FLOAT32:
         return
     for number, subgraph in enumerate(model.subgraphs):
         folded = _folded_inputs(model, subgraph)
@@ -71,7 +65,7 @@ def store_other_weights(
         # Matrices first: the type of a bias depends on that of the weights.
         found.sort(key=lambda index: -len(shape_of(subgraph.tensors[index])))
         for index in found:
-            _Constant(model, subgraph, index).store(kind, format, runtime)
+            _Constant(model, subgraph, index).store(recipe)
 
 
 def _folded_inputs(model, subgraph):
@@ -80,18 +74,10 @@ def _folded_inputs(model, subgraph):
     What the runtime computes from constants alone, it computes once, unless a
     DEQUANTIZE is among the operators.
     """
-    known = {
-        index
-        for index, tensor in enumerate(subgraph.tensors)
-        if model.is_constant(tensor)
-    }
-    folded = set()
+    known, folded = model.computed_once(subgraph), set()
     for operator in subgraph.operators:
         inputs = {index for index in inputs_of(operator) if index >= 0}
-        if inputs <= known:
-            known.update(operator.outputs.tolist())
-            folded |= inputs
-        elif model.operator_name(operator) in CONTROL:
+        if inputs <= known or model.operator_name(operator) in CONTROL:
             folded |= inputs
     return folded
 
@@ -106,7 +92,8 @@ class _Constant:
         self.users = model.consumers(subgraph, index)
         self.names = {model.operator_name(user) for user in self.users}
 
-    def store(self, kind, format, runtime):
+    def store(self, recipe):
+        kind = recipe.other_weights
         if not self.users:
             return
         if self._is_bias_of_integers():
@@ -126,12 +113,12 @@ class _Constant:
             for user in self.users:
                 _restore_rows(self.model, self.subgraph, user, self.index)
         else:
-            self._store_int8(format, runtime)
+            self._store_int8(recipe.format, recipe.runtime)
 
     def _is_bias_of_integers(self):
         return any(
             self.model.operator_name(user) in WEIGHTED_OPERATORS
-            and self.index in inputs_of(user)[FIRST_BIAS:]
+            and self.index in bias_of(user)
             and self.model.type_name(
                 weights_of(self.model, self.subgraph, user)
             )
@@ -198,14 +185,11 @@ class _Constant:
 
     def _has_kernel(self, runtime):
         """Whether all operators multiply float data by int8 weights."""
-        names = set(CONSTANT_INT8)
-        if not runtime.has_channels_of_dense:
-            names.remove("TRANSPOSE_CONV")
         grouped = (
             is_grouped(self.model, self.subgraph, user) for user in self.users
         )
-        is_known = self.names <= names and self._is_read_as_weights()
-        return is_known and not any(grouped)
+        is_known = self.names <= runtime.int8_operators
+        return is_known and self._is_read_as_weights() and not any(grouped)
 
     def _channel_axis(self):
         """The axis of channels; `None` if the operators have none in common."""

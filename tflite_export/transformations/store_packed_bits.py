@@ -9,16 +9,16 @@ import numpy as np
 from tflite_export.flatbuffer.serialize import quantization
 from tflite_export.formats import Storage
 from tflite_export.graph.packed_bits import BITS, SIGNS
-from tflite_export.graph.site import Site
+from tflite_export.graph.weight_site import WeightSite
 from tflite_export.transformations import conv_as_winograd
 
 
-def can_apply(site: Site) -> bool:
+def can_apply(site: WeightSite) -> bool:
     """Whether weights are stored as bits and no other step unpacks them."""
-    return site.format.is_packed and not conv_as_winograd.can_apply(site)
+    return site.format.is_packed and site.arithmetic is not conv_as_winograd
 
 
-def apply(site: Site) -> None:
+def apply(site: WeightSite) -> None:
     """Replaces the constant by its bits and the operators that unpack them."""
     weight, unpacker = site.stored, site.unpacker
     if not site.int8 and not weight.is_uniform:

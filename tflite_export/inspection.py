@@ -5,16 +5,16 @@ from collections import Counter
 
 import numpy as np
 
-from tflite_export.container import read_content
-from tflite_export.errors import damage_as_error
 from tflite_export.find import find_binary_constants
+from tflite_export.container import read_content, read_file
+from tflite_export.errors import damage_as_error
 from tflite_export.flatbuffer.model import FlatModel, inputs_of, name_of
 from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
 from tflite_export.graph.dequantize import stored_tensor, unfold_float16
 from tflite_export.graph.names import readable
 from tflite_export.graph.weights import WEIGHTED_OPERATORS, weight_uses
 from tflite_export.metadata import packed_weights, read_metadata
-from tflite_export.report import Agreement, ExportReport, InFloat, LayerRow
+from tflite_export.report import ExportReport, LayerRow
 from tflite_export.runtimes import (
     OLDEST,
     describe_version,
@@ -34,27 +34,18 @@ def inspect(path) -> ExportReport:
     Returns:
         An `ExportReport`.
     """
-    content, size = read_content(path)
+    stored = read_file(path)
+    content = read_content(stored)
     with damage_as_error("TFLite model"):
-        return describe(FlatModel(content), len(content), size)
+        return _report(FlatModel(content), len(content), len(stored))
 
 
-def describe(
-    model: FlatModel,
-    expanded_bytes: int,
-    file_bytes: int,
-    format: str | None = None,
-    agreement: Agreement | None = None,
-    in_float: InFloat | None = None,
-) -> ExportReport:
-    """The report on a `.tflite` file, given its sizes, expanded and on disk.
-
-    A file of format `"float"` does not name its format. The model may be
-    changed.
-    """
+def _report(model, expanded_bytes, file_bytes):
+    """The report on a model, given its sizes. The model may be changed."""
     metadata = read_metadata(model)
     expected_ram = _expected_ram(model)
-    rows, described, float_bytes, not_packed = [], set(), None, []
+    format, float_bytes, not_packed = None, None, []
+    rows, described = [], set()
     if metadata:
         format = metadata["format"]
         float_bytes = metadata["float_bytes"]
@@ -63,9 +54,7 @@ def describe(
         described = {tuple(entry["signs"]) for entry in metadata["weights"]}
     rows += _other_rows(model, described, by_value=metadata is None)
     operators = Counter(
-        model.operator_name(operator)
-        for subgraph in model.subgraphs
-        for operator in subgraph.operators
+        model.operator_name(operator) for _, operator in model.all_operators()
     )
     if float_bytes is None:
         more = sum(4 * row.weights - row.bytes for row in rows)
@@ -79,8 +68,6 @@ def describe(
         float_bytes=float_bytes,
         expected_ram_bytes=expected_ram,
         operators=dict(sorted(operators.items())),
-        agreement=agreement,
-        in_float=in_float,
         not_packed=tuple(not_packed),
         oldest_runtime="" if "CUSTOM" in operators else oldest,
         batch_size=_batch_size(model),
@@ -176,17 +163,12 @@ def _expected_ram(model):
 
     total = activations = 0
     for subgraph in model.subgraphs:
-        known = {
-            number
-            for number, tensor in enumerate(subgraph.tensors)
-            if model.is_constant(tensor)
-        }
+        known = model.computed_once(subgraph)
         for operator in subgraph.operators:
             inputs = [i for i in inputs_of(operator) if i >= 0]
             outputs = operator.outputs.tolist()
             sizes = {i: ram(subgraph.tensors[i]) for i in (*inputs, *outputs)}
-            if inputs and set(inputs) <= known:
-                known.update(outputs)
+            if inputs and known.issuperset(inputs):
                 total += sum(sizes[i] for i in outputs)
                 continue
             if model.operator_name(operator) in WEIGHTED_OPERATORS:

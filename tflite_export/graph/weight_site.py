@@ -1,14 +1,14 @@
 """A binary weight with its surroundings: what a transformation works on."""
 
 import dataclasses
-import enum
 import functools
 from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 
-from tflite_export.flatbuffer.model import FlatModel, inputs_of
-from tflite_export.formats import Format, Storage
+from tflite_export.flatbuffer.model import FlatModel
+from tflite_export.formats import Format, Note, Storage
 from tflite_export.graph.packed_bits import Unpacker
 from tflite_export.graph.replacement import is_grouped
 from tflite_export.graph.signs import (
@@ -18,51 +18,25 @@ from tflite_export.graph.signs import (
     reaches_sign,
 )
 from tflite_export.graph.weights import (
-    FIRST_BIAS,
+    INT8_OPERATORS,
     BinaryConstant,
+    bias_of,
     data_of,
     weight_uses,
 )
 from tflite_export.runtimes import Runtime
 
-# Operators whose int8 kernel takes weights that other operators compute.
-UNPACKED_INT8 = ("FULLY_CONNECTED", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
-# Operators whose int8 kernel takes constant weights.
-CONSTANT_INT8 = (*UNPACKED_INT8, "CONV_2D")
-
-
-class Note(enum.StrEnum):
-    """Why a weight does not have the usual arithmetic of its format.
-
-    Files hold the places in this list: add new notes at the end. With the texts
-    themselves, a small file that keeps some layers in float32 would be larger
-    than one that keeps all of them.
-    """
-
-    NONE = ""
-    KEPT_IN_FLOAT = "int8 would lose too much precision"
-    AS_PRODUCTS = "as float products, which are faster when unpacked"
-    TAKES_SIGNS = "signs are taken of its outputs"
-    SOME_SIGNS = "only some of its inputs are signs"
-    SIGNS_IN_FLOAT = "sign inputs, exact only in float here"
-    NO_KERNEL = "no int8 kernel for these weights"
-    NO_KERNEL_FOR_GROUPS = "no int8 kernel for groups"
-    NO_KERNEL_IN_RUNTIME = "the chosen runtime has no int8 kernel for it"
-    NO_SCALES_IN_RUNTIME = (
-        "the chosen runtime has one scale per int8 dense layer"
-    )
-    IS_OUTPUT = "its weights are an output"
-    HAS_OTHER_READERS = "other operators read its weights"
-    IN_SUBGRAPH = "neither in the main subgraph nor in one loop of it"
+# Those whose int8 kernel takes weights that other operators compute.
+UNPACKED_INT8 = INT8_OPERATORS - {"CONV_2D"}
 
 
 @dataclasses.dataclass(eq=False)
-class Site:
+class WeightSite:
     """A binary weight, the operators that use it, and the format to write.
 
     The plan asks each transformation whether it applies to the site; its
     answer depends on the model as it was found. Running the steps changes the
-    model, and the attributes from `stored` on record what became of the weight.
+    model, and `stored`, `place` and `storage` record what became of the weight.
 
     Attributes:
         model: The model.
@@ -74,13 +48,15 @@ class Site:
         winograd: Whether a convolution may take more bytes to be faster.
         in_float: Whether the users must not compute in int8.
         users: The operators whose weight it is.
+        arithmetic: The transformation that says how the users compute, or
+            `None` if they stay as they are.
+        int8: Whether the users compute in int8, else in float32.
         steps: The transformations to run, in order. None: it stays float32.
         note: Why the arithmetic is not the usual one of the format.
         stored: The weight in the form that the file gets: its axes may be in
             another order, its scales others.
         place: The subgraph and the number of the tensor with the signs.
         storage: How the signs are stored.
-        int8: Whether the users compute in int8, else in float32.
     """
 
     model: FlatModel
@@ -90,10 +66,11 @@ class Site:
     runtime: Runtime
     winograd: bool
     in_float: bool
+    arithmetic: ModuleType | None = None
+    int8: bool = False
     steps: tuple = ()
     note: Note = Note.NONE
     storage: Storage = Storage.FLOAT32
-    int8: bool = False
 
     def __post_init__(self):
         self.stored = self.constant
@@ -117,18 +94,18 @@ class Site:
         """Why the users cannot compute in int8; empty if they can."""
         if self.format.is_exact:
             return "the format computes in float32"
-        kernels = UNPACKED_INT8 if self.format.is_packed else CONSTANT_INT8
-        names = map(self.model.operator_name, self.users)
-        if not set(kernels).issuperset(names):
+        names = set(map(self.model.operator_name, self.users))
+        kernels = UNPACKED_INT8 if self.format.is_packed else INT8_OPERATORS
+        if not names <= kernels:
             return Note.NO_KERNEL
         if any(is_grouped(self.model, self.subgraph, u) for u in self.users):
             return Note.NO_KERNEL_FOR_GROUPS
         if self.in_float:
             return Note.KEPT_IN_FLOAT
-        if not self.runtime.has_channels_of_dense:
-            why = self._why_not_int8_on_old_runtimes()
-            if why:
-                return why
+        if not names <= self.runtime.int8_operators:
+            return Note.NO_KERNEL_IN_RUNTIME
+        if "FULLY_CONNECTED" in names and self._lacks_scales_in_runtime():
+            return Note.NO_SCALES_IN_RUNTIME
         signs = self._sign_inputs
         if any(signs):
             if not all(signs):
@@ -165,15 +142,14 @@ class Site:
             _can_divide_bias, self.constant.scales
         )
 
-    def _why_not_int8_on_old_runtimes(self):
-        names = set(map(self.model.operator_name, self.users))
-        if "TRANSPOSE_CONV" in names:
-            return Note.NO_KERNEL_IN_RUNTIME
-        if "FULLY_CONNECTED" not in names or self.constant.is_uniform:
-            return Note.NONE
-        if not any(self._sign_inputs) and self.can_scale_rows:
-            return Note.NONE
-        return Note.NO_SCALES_IN_RUNTIME
+    def _lacks_scales_in_runtime(self):
+        """Whether the runtime has one scale per dense layer, which is too few.
+
+        It is enough if the outputs can be multiplied by the scales instead.
+        """
+        if self.runtime.has_channels_of_dense or self.constant.is_uniform:
+            return False
+        return any(self._sign_inputs) or not self.can_scale_rows
 
     @functools.cached_property
     def _sign_inputs(self):
@@ -189,11 +165,6 @@ class Site:
             reaches_sign(self.model, self.subgraph, int(user.outputs[0]))
             for user in self.users
         )
-
-
-def bias_of(operator) -> list[int]:
-    """A list of the bias, or an empty one."""
-    return [i for i in inputs_of(operator)[FIRST_BIAS:] if i >= 0]
 
 
 def _can_divide_bias(model, subgraph, operator, scales):

@@ -1,18 +1,60 @@
-"""The command that exports a saved model: its arguments, and what it does.
+"""The command line: exports a saved model, or inspects a file.
 
-`python -m tflite_export` and `keras-lab export` share it. Importing this module
-imports neither Keras nor TensorFlow, so that `--help` answers at once.
+python -m tflite_export digits.keras digits.tflite --format packed
+python -m tflite_export digits.keras digits.tflz --other-weights int8
+python -m tflite_export inspect digits.tflz
+
+`keras-lab export` has the same arguments and does the same. Importing this
+module imports neither Keras nor TensorFlow, so that `--help` answers at once.
 """
 
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 
 from tflite_export.formats import SUFFIXES, Format, OtherWeights
 
+PROGRAM = "python -m tflite_export"
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command to a parser or subparser."""
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if arguments[:1] == ["inspect"]:
+            return _inspect(arguments[1:])
+        parser = argparse.ArgumentParser(
+            prog=PROGRAM, epilog=f"To see what is in a file: {PROGRAM} inspect"
+        )
+        add_export_arguments(parser)
+        return run_export(parser.parse_args(arguments))
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)
+        return 130
+
+
+def _inspect(arguments):
+    parser = argparse.ArgumentParser(
+        prog=f"{PROGRAM} inspect",
+        description="Prints what is in an exported file, without running it.",
+    )
+    parser.add_argument("file", help="a .tflite or .tflz file of any origin")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parsed = parser.parse_args(arguments)
+    from tflite_export import inspect
+
+    try:
+        report = inspect(parsed.file)
+    except (ValueError, OSError) as error:
+        print(f"{parser.prog}: error: {error}", file=sys.stderr)
+        return 1
+    print(report.to_json() if parsed.json else report)
+    return 0
+
+
+def add_export_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the export to a parser or subparser."""
     parser.description = (
         "Writes a trained Keras model with binary layers as a .tflite file for "
         "the stock runtime, or as a .tflz file, which expands to one."
@@ -61,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(program=parser.prog)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_export(arguments: argparse.Namespace) -> int:
     """Exports the model, prints the report, and returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:

@@ -15,7 +15,7 @@ import tflite_export
 from tests.tflite_export.models import dense, net
 from tests.tflite_export.support import exported
 from tflite_export import read_packed
-from tflite_export.__main__ import main
+from tflite_export.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_bad_arguments_and_damaged_files_are_named(
     assert not (folder / "m2.tflite").exists()
 
 
-HELP = "tflite_export.Format; from tflite_export import command, __main__"
+HELP = "tflite_export.Format; from tflite_export import cli, __main__"
 READ = "read, show = tflite_export.read_packed, tflite_export.inspect; "
 READ += "read('good.tflite'); print(show('good.tflite'))"
 SHRINK = "tflite_export.expand(tflite_export.shrink(b'text'))"

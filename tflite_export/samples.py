@@ -1,8 +1,4 @@
-"""Random samples to compare on, if the user gives none.
-
-Numbers are normal, and integers are 0 and 1. An input whose values are looked
-up in a table gets indices of all of its rows.
-"""
+"""The samples to compare on: those of the user, or random ones."""
 
 import functools
 
@@ -10,6 +6,7 @@ import keras
 import numpy as np
 
 import keras_lab
+from tflite_export.interpreter import by_input
 from tflite_export.prepare import input_names
 from tflite_export.validate import predict
 
@@ -20,8 +17,58 @@ SAMPLES, SIZE = 8, 16
 INDICES = 64
 
 
+def validation_inputs(model: keras.Model, data) -> tuple[dict, str]:
+    """Arrays by the names of the inputs, and `"given"` or `"random"`."""
+    names = input_names(model)
+    if data is None:
+        return random_inputs(model), "random"
+    rank = len(model.inputs[0].shape)
+    arrays = by_input("validation_data", names, data, rank)
+    received = [array.shape for array in arrays.values()]
+    expected = [tuple(tensor.shape) for tensor in model.inputs]
+    fit = [
+        len(shape) == len(sizes)
+        and all(n in (None, m) for m, n in zip(shape[1:], sizes[1:]))
+        for shape, sizes in zip(received, expected)
+    ]
+    if (
+        not all(fit)
+        or len({shape[0] for shape in received}) != 1
+        or received[0][0] == 0
+    ):
+        raise ValueError(
+            f"`validation_data` must have the shapes {expected}. "
+            f"Received: {received}"
+        )
+    for name, tensor in zip(names, model.inputs):
+        arrays[name] = _cast(name, arrays[name], tensor.dtype)
+        if not np.all(np.isfinite(arrays[name])):
+            raise ValueError(
+                "`validation_data` must be finite. Received: a NaN or an "
+                f"infinite number for the input '{name}'"
+            )
+    return arrays, "given"
+
+
+def _cast(name, array, dtype):
+    """The samples in the dtype of their input, if they have values in it."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = array.astype(dtype)
+    if not keras.backend.is_float_dtype(dtype) and np.any(cast != array):
+        raise ValueError(
+            f"`validation_data` for the input '{name}' must be numbers of type "
+            f"{dtype}. Received: values from {array.min()} to {array.max()} of "
+            f"type {array.dtype}"
+        )
+    return cast
+
+
 def random_inputs(model: keras.Model) -> dict:
-    """Random samples for the exporter's own copy of a model, by input."""
+    """Random samples for the exporter's own copy of a model, by input.
+
+    Numbers are normal, and integers are 0 and 1. An input whose values are
+    looked up in a table gets indices of all of its rows.
+    """
     rng, samples = np.random.default_rng(0), SAMPLES
     inputs = dict(zip(input_names(model), model.inputs))
     shapes = {
