@@ -73,7 +73,7 @@ def test_alpha_stays_until_a_new_optimizer_takes_its_first_step():
     optimizer.build(model.trainable_variables)
     check_alphas(model)
     for weight, alpha in zip(weights_of(model.variables), before):
-        np.testing.assert_array_equal(weight.current_scale(), alpha)
+        np.testing.assert_array_equal(weight.scale_to_save(), alpha)
 
 
 def test_a_step_that_keras_refuses_changes_nothing():
@@ -209,12 +209,15 @@ def test_a_scale_that_is_out_of_date_is_an_error_until_refreshed(
     check_alphas(model)
 
 
-def test_a_scale_that_is_nan_is_an_error_if_the_weights_are_not():
+def test_a_scale_that_is_nan_is_an_error_and_is_not_loaded():
     model = dense_model("lab")
     (weight,) = weights_of(model.weights)
-    weight.alpha.assign(np.nan)
+    weight.alpha.assign_unchecked(np.nan)
     with pytest.raises(ValueError, match="alpha=nan"):
         weight.check_alpha()
+    with pytest.warns(UserWarning, match="does not belong"):
+        weight.alpha.assign(np.nan)
+    check_alpha_is_mean(model)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
