@@ -6,7 +6,7 @@ import jax
 import keras
 from keras import ops
 
-from keras_lab import _blocks, _malloc
+from keras_lab import _malloc, _sums
 
 # The training step is a pure function. What an optimizer assigns is kept only
 # if it is one of its own variables or a trainable one.
@@ -117,9 +117,9 @@ def _pair(x, y):
     return jax.lax.optimization_barrier(jax.lax.complex(x, y))
 
 
-sum_of = functools.partial(_blocks.sum_of, add_up=_add_up)
+sum_of = functools.partial(_sums.sum_of, add_up=_add_up)
 weighted_sums = functools.partial(
-    _blocks.weighted_sums, add_up=_add_up, pair=_pair
+    _sums.weighted_sums, add_up=_add_up, pair=_pair
 )
 
 

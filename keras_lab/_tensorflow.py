@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import ops
 from tensorflow.python.ops import control_flow_util
 
-from keras_lab import _blocks
+from keras_lab import _sums
 
 # An optimizer can assign α inside a compiled step.
 SCALE_IS_TRAINABLE = False
@@ -18,7 +18,7 @@ init_scope = tf.init_scope
 sqrt, expm1 = tf.sqrt, tf.math.expm1
 # On torch, keras.ops.sign turns a NaN into zero.
 sign = ops.sign
-sum_of = _blocks.sum_of
+sum_of = _sums.sum_of
 
 
 def adam_update(variable, m, v, gradient, rate, betas, epsilon):
@@ -192,7 +192,7 @@ def sync(model):
 def weighted_sums(function, x, w, keep):
     """Σ d|w| and Σ d with d = function(x), over all axes but `keep`."""
     pair = tf.complex if _in_xla() else None
-    return _blocks.weighted_sums(function, x, w, keep, pair=pair)
+    return _sums.weighted_sums(function, x, w, keep, pair=pair)
 
 
 class TrainStep:
