@@ -74,8 +74,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments):
-    # In the command `keras-lab` this module comes without Keras, so that a
-    # wrong path is an error at once.
     from keras_lab.files import check_target, load_model
 
     check_target("path", arguments.output, SUFFIXES)
