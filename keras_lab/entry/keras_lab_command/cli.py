@@ -6,7 +6,6 @@ the second one imports keras_lab, and Keras with it, so the help takes no time.
 
 import argparse
 import contextlib
-import importlib.metadata
 import importlib.util
 import json
 import math
@@ -34,15 +33,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="keras-lab",
         description="Loss-aware binarization for Keras 3.",
     )
-    version = importlib.metadata.version("keras_lab")
     parser.add_argument(
-        "--version", action="version", version=f"keras-lab {version}"
+        "--version", action="store_true", help="show the version"
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_demo(commands)
     _add_inspect(commands)
     _add_export(commands)
     parsed = parser.parse_args(arguments)
+    if parsed.version:
+        # Takes longer to import than everything else here.
+        from importlib import metadata
+
+        print("keras-lab", metadata.version("keras_lab"))
+        return 0
     if not hasattr(parsed, "run"):
         parser.print_help(sys.stderr)
         return 2
