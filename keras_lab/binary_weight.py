@@ -201,7 +201,8 @@ class BinaryWeight:
         """
         # On JAX other optimizers average α, as they do all trainable variables.
         may_be_average = backend.SCALE_IS_TRAINABLE and self.is_uniform
-        if is_up_to_date(self) if may_be_average else is_possible(self):
+        belongs = is_up_to_date if may_be_average else is_possible
+        if belongs(self):
             self._remember()
             return
         if self.quantizer.needs_curvature and not may_be_average:

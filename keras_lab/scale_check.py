@@ -15,6 +15,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_lab.ops import sum_dtype
+
 __all__ = ["is_possible", "is_up_to_date", "snapshot", "to_numpy"]
 
 # The entries of w that are remembered with α. If others change and these do
@@ -72,9 +74,10 @@ def snapshot(weight):
 
 
 def to_numpy(x):
-    """A tensor or variable of any dtype as an array of float64."""
-    if isinstance(x, keras.Variable):
-        return x.numpy().astype("float64")
+    """A tensor, a variable or a number as an array of float64."""
+    x = ops.convert_to_tensor(x)
+    # TensorFlow gives NumPy no bfloat16.
+    x = ops.cast(x, sum_dtype(keras.backend.standardize_dtype(x.dtype)))
     return ops.convert_to_numpy(x).astype("float64")
 
 

@@ -226,6 +226,12 @@ def test_a_true_scale_of_any_dtype_is_accepted(dtype, quantizer):
     check_alphas(dense_model(quantizer, dtype=dtype))
 
 
+def test_the_scale_of_a_half_that_labadam_has_trained_is_accepted():
+    model = network(dtype="bfloat16")
+    train(model, keras_lab.LABAdam(0.01), run_eagerly=False)
+    check_alphas(model)
+
+
 def test_in_full_precision_the_latent_weight_is_used_and_gets_the_gradient():
     layer = keras_lab.BinaryDense(5, use_bias=False)
     layer.build((None, 7))
