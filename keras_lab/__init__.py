@@ -6,24 +6,103 @@ curvature that it estimates anyway (Hou, Yao, Kwok: "Loss-aware Binarization of
 Deep Networks", ICLR 2017).
 """
 
-import importlib as _importlib
-import sys as _sys
+from keras_lab import (
+    callbacks,
+    config,
+    constraints,
+    files,
+    layers,
+    ops,
+    quantizers,
+)
+from keras_lab._version import __version__
+from keras_lab.analysis import plots
+from keras_lab.analysis.summary import summary
+from keras_lab.binary_weight import BinaryWeight
+from keras_lab.convert.batch_norm import recalibrate_batch_norm
+from keras_lab.convert.binarize import binarize_model
+from keras_lab.convert.distillation import Distiller, SoftTargets
+from keras_lab.convert.fine_tune import fine_tune
+from keras_lab.convert.freeze import freeze
+from keras_lab.convert.graph import (
+    binary_weights,
+    check_built,
+    is_functional,
+    walk,
+)
+from keras_lab.layers import (
+    BinaryConv1D,
+    BinaryConv2D,
+    BinaryConv2DTranspose,
+    BinaryConv3D,
+    BinaryDense,
+    BinaryDepthwiseConv2D,
+    BinaryEinsumDense,
+    BinaryEmbedding,
+    BinaryGroupedQueryAttention,
+    BinaryGRU,
+    BinaryGRUCell,
+    BinaryLSTM,
+    BinaryLSTMCell,
+    BinaryMultiHeadAttention,
+    BinaryRNN,
+    BinarySeparableConv2D,
+    BinarySimpleRNN,
+    BinarySimpleRNNCell,
+)
+from keras_lab.models import LABModel
+from keras_lab.optimizers import LABAdam, refresh
+from keras_lab.quantizers import BWN, LAB, BinaryConnect, SignActivation
 
-from keras_lab._version import __version__ as __version__
-
-# `keras.models.load_model` needs the classes to be registered, so the public
-# names are loaded now, and Keras with them. Only the command line, which
-# imports `keras_lab_command` first, loads them when they are first used.
-if "keras_lab_command" not in _sys.modules:
-    from keras_lab._api import *  # noqa: F403
-
-
-def __getattr__(name):
-    api = _importlib.import_module("keras_lab._api")
-    if name == "__all__" or name in api.__all__:
-        return getattr(api, name)
-    raise AttributeError(f"module 'keras_lab' has no attribute '{name}'")
+__all__ = [
+    "BWN",
+    "LAB",
+    "BinaryConnect",
+    "BinaryConv1D",
+    "BinaryConv2D",
+    "BinaryConv2DTranspose",
+    "BinaryConv3D",
+    "BinaryDense",
+    "BinaryDepthwiseConv2D",
+    "BinaryEinsumDense",
+    "BinaryEmbedding",
+    "BinaryGRU",
+    "BinaryGRUCell",
+    "BinaryGroupedQueryAttention",
+    "BinaryLSTM",
+    "BinaryLSTMCell",
+    "BinaryMultiHeadAttention",
+    "BinaryRNN",
+    "BinarySeparableConv2D",
+    "BinarySimpleRNN",
+    "BinarySimpleRNNCell",
+    "BinaryWeight",
+    "Distiller",
+    "LABAdam",
+    "LABModel",
+    "SignActivation",
+    "SoftTargets",
+    "__version__",
+    "binarize_model",
+    "binary_weights",
+    "callbacks",
+    "check_built",
+    "config",
+    "constraints",
+    "files",
+    "fine_tune",
+    "freeze",
+    "is_functional",
+    "layers",
+    "ops",
+    "plots",
+    "quantizers",
+    "recalibrate_batch_norm",
+    "refresh",
+    "summary",
+    "walk",
+]
 
 
 def __dir__():
-    return list(_importlib.import_module("keras_lab._api").__all__)
+    return list(__all__)

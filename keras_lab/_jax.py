@@ -6,7 +6,7 @@ import jax
 import keras
 from keras import ops
 
-from keras_lab import _blocks, _malloc
+from keras_lab import _common, _malloc, _sums
 
 # The training step is a pure function. What an optimizer assigns is kept only
 # if it is one of its own variables or a trainable one.
@@ -17,8 +17,13 @@ init_scope = jax.ensure_compile_time_eval
 keep_memory = _malloc.keep_memory
 # The versions of keras.ops may round float64 to float32.
 sqrt, expm1 = jax.numpy.sqrt, jax.numpy.expm1
-# On torch, keras.ops.sign turns a NaN into zero.
-sign = ops.sign
+# The same on another backend.
+attributes = _common.attributes
+clip = _common.clip
+constrain_value = _common.constrain_value
+finite = _common.finite
+sign = _common.sign
+signed = _common.signed
 
 
 def adam_update(variable, m, v, gradient, rate, betas, epsilon):
@@ -29,20 +34,6 @@ def adam_update(variable, m, v, gradient, rate, betas, epsilon):
     m.assign(m + (gradient - m) * (1 - betas[0]))
     v.assign(v + (gradient * gradient - v) * (1 - betas[1]))
     variable.assign(variable - rate * m / (sqrt(v.value) + epsilon))
-
-
-def attributes(layer) -> dict:
-    """The attributes of a layer; torch keeps layers apart from the others."""
-    return vars(layer)
-
-
-def clip(w, limit):
-    """w with its entries clipped to ±limit."""
-    return ops.clip(w, -limit, limit)
-
-
-def constrain_value(variable):
-    """Does nothing: only TensorFlow wraps another variable."""
 
 
 def custom_gradient(function, *inputs):
@@ -58,11 +49,6 @@ def custom_gradient(function, *inputs):
 def dense(gradient):
     """The gradient as a tensor, also if it is sparse."""
     return ops.convert_to_tensor(gradient, sparse=False)
-
-
-def finite(g):
-    """The gradient, with zeros where its square is not finite."""
-    return ops.where(ops.isfinite(ops.square(g)), g, ops.zeros_like(g))
 
 
 def gradients(function, variables):
@@ -96,11 +82,6 @@ def scan(step, carry, inputs, like, reverse=False):
     return jax.lax.scan(step, list(carry), list(inputs), reverse=reverse)
 
 
-def signed(alpha, w):
-    """α where w ≥ 0, and −α elsewhere, in the dtype of α."""
-    return ops.where(ops.greater_equal(w, 0), alpha, -alpha)
-
-
 def _add_up(x, axis):
     """The sum of x over an axis, as a product with ones.
 
@@ -117,9 +98,9 @@ def _pair(x, y):
     return jax.lax.optimization_barrier(jax.lax.complex(x, y))
 
 
-sum_of = functools.partial(_blocks.sum_of, add_up=_add_up)
+sum_of = functools.partial(_sums.sum_of, add_up=_add_up)
 weighted_sums = functools.partial(
-    _blocks.weighted_sums, add_up=_add_up, pair=_pair
+    _sums.weighted_sums, add_up=_add_up, pair=_pair
 )
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import ops
 from tensorflow.python.ops import control_flow_util
 
-from keras_lab import _blocks
+from keras_lab import _common, _sums
 
 # An optimizer can assign α inside a compiled step.
 SCALE_IS_TRAINABLE = False
@@ -16,9 +16,13 @@ SCALE_IS_TRAINABLE = False
 init_scope = tf.init_scope
 # The versions of keras.ops may round float64 to float32.
 sqrt, expm1 = tf.sqrt, tf.math.expm1
-# On torch, keras.ops.sign turns a NaN into zero.
-sign = ops.sign
-sum_of = _blocks.sum_of
+# The same on another backend.
+attributes = _common.attributes
+clip = _common.clip
+sign = _common.sign
+signed = _common.signed
+sum_of = _sums.sum_of
+sync = _common.sync
 
 
 def adam_update(variable, m, v, gradient, rate, betas, epsilon):
@@ -42,16 +46,6 @@ def adam_update(variable, m, v, gradient, rate, betas, epsilon):
         epsilon=epsilon,
         grad=gradient,
     )
-
-
-def attributes(layer) -> dict:
-    """The attributes of a layer; torch keeps layers apart from the others."""
-    return vars(layer)
-
-
-def clip(w, limit):
-    """w with its entries clipped to ±limit."""
-    return ops.clip(w, -limit, limit)
 
 
 def constrain_value(variable):
@@ -78,15 +72,12 @@ def dense(gradient):
 
 def finite(g):
     """The gradient, with zeros where its square is not finite."""
-
-    def masked():
-        return ops.where(ops.isfinite(ops.square(g)), g, ops.zeros_like(g))
-
     if _in_xla():
         # XLA makes it part of the update, at no cost.
-        return masked()
+        return _common.finite(g)
     # Checking every entry costs more than the one sum that says whether to.
-    return ops.cond(ops.isfinite(tf.nn.l2_loss(g)), lambda: g, masked)
+    is_finite = ops.isfinite(tf.nn.l2_loss(g))
+    return ops.cond(is_finite, lambda: g, lambda: _common.finite(g))
 
 
 def gradients(function, variables):
@@ -180,19 +171,10 @@ def scan(step, carry, inputs, like, reverse=False):
     return list(carry), [each.stack() for each in outputs]
 
 
-def signed(alpha, w):
-    """α where w ≥ 0, and −α elsewhere, in the dtype of α."""
-    return ops.where(ops.greater_equal(w, 0), alpha, -alpha)
-
-
-def sync(model):
-    """Gives the variables of a model their values inside an epoch of `fit`."""
-
-
 def weighted_sums(function, x, w, keep):
     """Σ d|w| and Σ d with d = function(x), over all axes but `keep`."""
     pair = tf.complex if _in_xla() else None
-    return _blocks.weighted_sums(function, x, w, keep, pair=pair)
+    return _sums.weighted_sums(function, x, w, keep, pair=pair)
 
 
 class TrainStep:

@@ -8,7 +8,7 @@ import keras
 import torch
 from keras import ops
 
-from keras_lab import _malloc
+from keras_lab import _common, _malloc
 
 # An optimizer can assign α in a training step.
 SCALE_IS_TRAINABLE = False
@@ -19,6 +19,9 @@ init_scope = contextlib.nullcontext
 keep_memory = _malloc.keep_memory
 # The versions of keras.ops may round float64 to float32.
 sqrt, expm1 = torch.sqrt, torch.expm1
+# The same on another backend.
+constrain_value = _common.constrain_value
+sync = _common.sync
 
 
 def sign(x):
@@ -63,10 +66,6 @@ def clip(w, limit):
         with torch.no_grad():
             return w.value.clamp_(-limit, limit)
     return ops.clip(w, -limit, limit)
-
-
-def constrain_value(variable):
-    """Does nothing: only TensorFlow wraps another variable."""
 
 
 def custom_gradient(function, *inputs):
@@ -173,10 +172,6 @@ def _sums(function, tensors, keep):
         for i in range(0, total, rows)
     ]
     return [torch.stack(part).sum(0) for part in zip(*parts)]
-
-
-def sync(model):
-    """Gives the variables of a model their values inside an epoch of `fit`."""
 
 
 class TrainStep:

@@ -1,12 +1,21 @@
 """A latent weight w, its scale α and the binary weight ŵ = α·sign(w).
 
 α is state: it is a variable, it is saved, and the forward pass only reads it.
-It has to be computed again whenever an optimizer has changed w. Every Keras
-optimizer calls a variable's constraint at that moment, so the latent weight has
-one, `RefreshScale`. If it is `LABAdam` that changes w, it knows the curvature.
+This is what happens to it:
 
-Something else may change w, and then α is out of date. `check_alpha` finds out,
-with `scale_check.py`.
+- The layer is built: α is the scale of the initial w, without a curvature.
+- An optimizer updates w. Every Keras optimizer then calls the constraint of w,
+  which is `RefreshScale`, so α is computed again. `LABAdam` knows the
+  curvature. With any other optimizer it is assumed to be uniform.
+- A value is assigned to α, as `load_weights`, `set_weights` and Keras' training
+  on JAX do after they have assigned w. It is kept to the bit if it can be the
+  scale of w, and otherwise computed again: see `BinaryWeight.repair`.
+- Something else changes w, for example `w.assign`. Then α is out of date until
+  `keras_lab.refresh(model)`. `check_alpha` raises an error, which the export
+  calls. A file that is saved gets the right α, and the model keeps its own, as
+  Keras' callback `SwapEMAWeights` needs it.
+
+`scale_check.py` finds out whether α belongs to w.
 """
 
 import contextlib
@@ -25,15 +34,13 @@ from keras_lab.ops import (
     sum_dtype,
 )
 from keras_lab.scale_check import (
-    is_binary_connects,
     is_possible,
-    is_stale,
+    is_up_to_date,
     snapshot,
     to_numpy,
 )
-from keras_lab.scale_variable import Scale
 
-__all__ = ["BinaryWeight", "full_precision", "weight_of", "weights_of"]
+__all__ = ["BinaryWeight", "Scale", "full_precision", "weight_of", "weights_of"]
 
 
 class BinaryWeight:
@@ -61,6 +68,7 @@ class BinaryWeight:
         # Whether another optimizer than `LABAdam` trains w.
         self.is_uniform = False
         self._optimizer = lambda: None
+        # Entries of w, and the α that belongs to them.
         self.remembered = None
         latent.constraint = RefreshScale(self, latent.constraint)
         # A layer may be built inside a function that is being compiled.
@@ -75,7 +83,7 @@ class BinaryWeight:
                 aggregation="only_first_replica",
                 name=name,
             )
-            self.remember()
+            self._remember()
 
     def _first_scale(self):
         # The variable has a value now, unless Keras only infers shapes.
@@ -91,10 +99,9 @@ class BinaryWeight:
     def optimizer(self):
         """The `LABAdam` that has trained the latent weight, or `None`."""
         optimizer = self._optimizer()
-        if optimizer is None or optimizer.is_applying:
-            return optimizer
-        # Before its first step it knows no curvature.
-        return optimizer if optimizer.has_stepped() else None
+        if optimizer is None or not optimizer.knows_curvature():
+            return None
+        return optimizer
 
     @optimizer.setter
     def optimizer(self, optimizer):
@@ -127,17 +134,16 @@ class BinaryWeight:
                 Without one it is assumed to be uniform.
         """
         if curvature is None:
-            scale = self.present_scale(self.latent)
-        else:
-            scale = self.compute_scale(self.latent, curvature)
-        self.alpha.assign_unchecked(scale)
-        self.remember()
+            curvature = self.known_curvature()
+        self.alpha.assign_unchecked(self.compute_scale(self.latent, curvature))
+        self._remember()
 
     def refresh_in_update(self, w):
         """Computes α for a w that an optimizer is about to assign."""
         optimizer = self._optimizer()
         if optimizer is not None and optimizer.is_applying:
-            self.alpha.assign_unchecked(self.present_scale(w))
+            scale = self.compute_scale(w, self.known_curvature())
+            self.alpha.assign_unchecked(scale)
             return
         if self.quantizer.needs_curvature and not self.is_uniform:
             # The same text for all weights, so that Python shows it only once.
@@ -157,32 +163,15 @@ class BinaryWeight:
         scale = scale + ops.cast(nan_or_zero, scale.dtype)
         self.alpha.assign_unchecked(scale)
 
-    def current_scale(self):
-        """The α of the present latent weight, to be saved.
-
-        It is computed again if α is out of date, for example after Keras'
-        callback `SwapEMAWeights` has exchanged the latent weight.
-        """
-        if not is_stale(self):
-            return self.alpha
-        if self.optimizer is None and self.quantizer.needs_curvature:
-            warnings.warn(
-                f"The scale of '{self.latent.path}' is out of date. mean|w| is "
-                "saved instead.",
-                stacklevel=2,
-            )
-        return self.present_scale(self.latent)
-
     def check_alpha(self):
         """Raises ValueError if α is not the scale of the latent weight.
 
-        The α of BWN and BinaryConnect must equal their formulas. LAB's must lie
-        between the least and the greatest |w|. It must be the α that the
-        optimizer's curvature gives, or mean|w|, or have been loaded with w. α
-        gets out of date if something other than a Keras optimizer changes the
-        latent weight.
+        α gets out of date if something other than a Keras optimizer changes the
+        latent weight. This cannot always be known for LAB: its α comes from a
+        curvature, and the optimizer may no longer exist. α must then lie
+        between the least and the greatest |w|.
         """
-        if not is_possible(self) or is_stale(self):
+        if not is_up_to_date(self):
             raise ValueError(
                 f"The scale of '{self.latent.path}' is out of date: the latent "
                 "weight has changed since it was computed. Call "
@@ -190,17 +179,33 @@ class BinaryWeight:
                 f"alpha={to_numpy(self.alpha)}"
             )
 
+    def scale_to_save(self):
+        """α, or the scale of the present latent weight if α is out of date."""
+        if is_up_to_date(self):
+            return self.alpha
+        curvature = self.known_curvature()
+        if curvature is None and self.quantizer.needs_curvature:
+            warnings.warn(
+                f"The scale of '{self.latent.path}' is out of date. mean|w| is "
+                "saved instead.",
+                stacklevel=2,
+            )
+        return self.compute_scale(self.latent, curvature)
+
     def repair(self):
         """Computes α again if it cannot be the scale of the latent weight.
 
-        Called after loading, because the values may come from a layer with
-        another quantizer. An α that differs only by rounding stays as it is, so
-        that a training resumed from a file is exact to the bit.
+        Called when a value has been assigned to α, because it may come from a
+        layer with another quantizer. An α that differs only by rounding stays
+        as it is, so that a training resumed from a file is exact to the bit.
         """
-        if is_possible(self) and not is_binary_connects(self):
-            self.remember()
+        # On JAX other optimizers average α, as they do all trainable variables.
+        may_be_average = backend.SCALE_IS_TRAINABLE and self.is_uniform
+        belongs = is_up_to_date if may_be_average else is_possible
+        if belongs(self):
+            self._remember()
             return
-        if self.quantizer.needs_curvature:
+        if self.quantizer.needs_curvature and not may_be_average:
             warnings.warn(
                 f"The scale that was loaded for '{self.latent.path}' does not "
                 "belong to this latent weight. It is computed again. Before "
@@ -209,17 +214,17 @@ class BinaryWeight:
             )
         self.refresh()
 
-    def remember(self):
+    def _remember(self):
         """Remembers that α belongs to the present latent weight."""
         if backend.is_concrete(self.alpha.value):
             self.remembered = snapshot(self)
 
-    def present_scale(self, w):
-        """The α of a latent weight w, with the curvature if it is known."""
-        optimizer, d = self.optimizer, None
-        if optimizer is not None:
-            d = optimizer.relative_curvature(self.latent)
-        return self.compute_scale(w, d)
+    def known_curvature(self):
+        """The curvature, up to a factor, if a `LABAdam` trains w, or `None`."""
+        optimizer = self.optimizer
+        if optimizer is None:
+            return None
+        return optimizer.relative_curvature(self.latent)
 
     def compute_scale(self, w, d=None):
         """The α of a latent weight w with the curvature d."""
@@ -235,6 +240,36 @@ class BinaryWeight:
         # A sum over many weights needs more precision than a half has.
         x = ops.cast(x, sum_dtype(self.latent.dtype))
         return ops.reshape(x, self.shape)
+
+
+class Scale(keras.Variable):
+    """The variable of the α of a `BinaryWeight`."""
+
+    def __init__(self, weight, **options):
+        self.weight = weight
+        super().__init__(**options)
+
+    @property
+    def trainable(self):
+        # With its latent weight, also if the user has frozen only that.
+        return super().trainable and self.weight.latent.trainable
+
+    @trainable.setter
+    def trainable(self, value):
+        keras.Variable.trainable.fset(self, value)
+
+    def assign(self, value):
+        if backend.SCALE_IS_TRAINABLE and not backend.is_concrete(value):
+            # The step of an optimizer, for example a weight decay.
+            return value
+        value = self.assign_unchecked(value)
+        if backend.is_concrete(value):
+            self.weight.repair()
+        return value
+
+    def assign_unchecked(self, value):
+        """Assigns a value that has just been computed as the scale of w."""
+        return super().assign(value)
 
 
 class RefreshScale(keras.constraints.Constraint):

@@ -117,7 +117,7 @@ def compare_digits(seed, epochs, progress):
 
 
 def digit_network(quantizer: str | None) -> keras.Model:
-    """64-1280-1280-10 with batch normalization, so biases are not needed."""
+    """Two hidden layers. Batch normalization makes biases unnecessary."""
     network = keras.Sequential([keras.Input((64,), name="pixels")])
     for units in (DIGIT_UNITS, DIGIT_UNITS, 10):
         network.add(
@@ -264,7 +264,8 @@ class Progress(keras.callbacks.Callback):
 
 def print_tables(accuracies, files, losses, baseline) -> None:
     """Prints accuracies and files of the digits, and losses of the text."""
-    print("\nDigits: a network 64-1280-1280-10, test accuracy")
+    units = f"64-{DIGIT_UNITS}-{DIGIT_UNITS}-10"
+    print(f"\nDigits: a network {units}, test accuracy")
     for scheme, accuracy in accuracies.items():
         print(f"  {scheme.name:<28}{accuracy:>7.2%}")
     print("\nThe LAB network as an exported file: test accuracy, size")
@@ -274,7 +275,7 @@ def print_tables(accuracies, files, losses, baseline) -> None:
             f"  {name:<28}{accuracy:>7.2%}{size / 1000:>9.0f} kB"
             + f"   1/{smaller:.1f}" * (smaller > 1)
         )
-    print("\nText: an LSTM of 128 cells, nats per byte on held-out text")
+    print(f"\nText: an LSTM of {CELLS} cells, nats per byte on held-out text")
     for scheme, values in losses.items():
         print(f"  {scheme.name:<28}{values[-1]:>7.2f}")
     print(f"  {'byte frequencies, no network':<28}{baseline:>7.2f}")

@@ -1,7 +1,4 @@
-"""Files that are written whole or not at all, and models that are loaded.
-
-This module does not import Keras until `load_model` is called.
-"""
+"""Files that are written whole or not at all, and models that are loaded."""
 
 import contextlib
 import os
@@ -11,6 +8,8 @@ import uuid
 import zipfile
 import zlib
 from pathlib import Path
+
+import keras
 
 __all__ = [
     "check_target",
@@ -141,8 +140,6 @@ def load_model(path):
             "Keras cannot load the file: it is damaged, or not a model. "
             f"Received: '{path}'"
         )
-    import keras
-
     try:
         return keras.models.load_model(path, compile=False)
     except PROBLEMS as error:

@@ -9,9 +9,8 @@ import numpy as np
 from keras import ops
 
 from keras_lab._backend import backend
-from keras_lab.binary_weight import weights_of
+from keras_lab.binary_weight import Scale, weights_of
 from keras_lab.ops import Elementwise, sum_dtype
-from keras_lab.scale_variable import Scale
 
 __all__ = ["LABAdam", "refresh"]
 
@@ -264,9 +263,9 @@ class LABAdam(keras.optimizers.Adam):
             [scope.get_current_value(variable) for variable in self.variables],
         )
 
-    def has_stepped(self) -> bool:
-        """Whether it has changed variables, or was loaded after it had."""
-        return bool(ops.convert_to_numpy(self.iterations))
+    def knows_curvature(self) -> bool:
+        """Whether a step, or a file that was loaded, has given it moments."""
+        return self.is_applying or bool(ops.convert_to_numpy(self.iterations))
 
     def _updates(self):
         """The number of updates of v, in `apply` with the present one."""

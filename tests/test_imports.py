@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("keras_lab", "tflite_export", "examples", "benchmarks")
 # The modules of keras_lab that may use the exporter.
 EXPORTING = {
-    "keras_lab.cli",
+    "keras_lab.entry.keras_lab_command.cli",
     "keras_lab.demo",
     "keras_lab.callbacks.export_best",
     "keras_lab.analysis.summary",

@@ -116,8 +116,6 @@ def run_export(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments):
-    # In the command `keras-lab` this module comes without Keras, so that a
-    # wrong path is an error at once.
     from keras_lab.files import check_target, load_model
 
     check_target("path", arguments.output, SUFFIXES)

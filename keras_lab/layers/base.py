@@ -208,7 +208,7 @@ class BinaryLayer(HasQuantizers):
         if self._saves_as_keras():
             return super().save_own_variables(store)
         scales = {
-            weight.alpha.name: weight.current_scale()
+            weight.alpha.name: weight.scale_to_save()
             for weight in self._binary_weights.values()
         }
         for variable in self._own_variables():
@@ -235,10 +235,9 @@ class BinaryLayer(HasQuantizers):
                 )
         for weight in self._binary_weights.values():
             weight.is_uniform = False  # α is what was saved.
+        # Each α comes after its latent weight.
         for name, variable in variables.items():
             variable.assign(store[name])
-        for weight in self._binary_weights.values():
-            weight.repair()
 
     def _saves_as_keras(self):
         # Its variables may be those of LoRA or of a quantization.

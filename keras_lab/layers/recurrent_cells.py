@@ -164,7 +164,7 @@ class BinaryCell(BinaryLayer):
         Returns:
             The output and the list of new states.
         """
-        h = self._recurrent_input(states[0])
+        h = self.recurrent_input(states[0])
         z = x + self._recurrent_product(h, ahead, training)
         states = self.update(z, states)
         return states[0], states
@@ -174,7 +174,7 @@ class BinaryCell(BinaryLayer):
         raise NotImplementedError
 
     def has_written_gradient(self):
-        """Whether `recurrence` can run this cell: see `recurrence.py`."""
+        """Whether `time_loop.loop_with_gradient` can run this cell."""
         # A user's own step may use x and h in another way.
         own_step = type(self).step is not BinaryCell.step
         return not own_step and not self.recurrent_dropout
@@ -192,7 +192,8 @@ class BinaryCell(BinaryLayer):
             kernel = kernel[:, first * self.units : last * self.units]
         return _masked_product(h, kernel, masks)
 
-    def _recurrent_input(self, h):
+    def recurrent_input(self, h):
+        """The hidden state as the recurrent kernel multiplies it."""
         return h if self.input_quantizer is None else self.input_quantizer(h)
 
     def _input_bias(self):
@@ -283,7 +284,7 @@ class BinaryGRUCell(BinaryCell, keras.layers.GRUCell):
 
     def step(self, x, states, ahead, training):
         x_z, x_r, x_h = ops.split(x, 3, axis=-1)
-        h = self._recurrent_input(states[0])
+        h = self.recurrent_input(states[0])
 
         def product(h, gates=slice(None)):
             return self._recurrent_product(h, ahead, training, gates)

@@ -82,7 +82,7 @@ def test_nothing_imports_tensorflow_on_another_backend(tmp_path):
         f"""
         import sys
         from tests.keras_lab.test_backend_files import save
-        from keras_lab.cli import main
+        from keras_lab_command import main
         save({str(tmp_path / "model")!r})
         print("|")
         main(["inspect", {str(tmp_path / "model.keras")!r}])

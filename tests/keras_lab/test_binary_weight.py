@@ -73,7 +73,7 @@ def test_alpha_stays_until_a_new_optimizer_takes_its_first_step():
     optimizer.build(model.trainable_variables)
     check_alphas(model)
     for weight, alpha in zip(weights_of(model.variables), before):
-        np.testing.assert_array_equal(weight.current_scale(), alpha)
+        np.testing.assert_array_equal(weight.scale_to_save(), alpha)
 
 
 def test_a_step_that_keras_refuses_changes_nothing():
@@ -209,18 +209,27 @@ def test_a_scale_that_is_out_of_date_is_an_error_until_refreshed(
     check_alphas(model)
 
 
-def test_a_scale_that_is_nan_is_an_error_if_the_weights_are_not():
+def test_a_scale_that_is_nan_is_an_error_and_is_not_loaded():
     model = dense_model("lab")
     (weight,) = weights_of(model.weights)
-    weight.alpha.assign(np.nan)
+    weight.alpha.assign_unchecked(np.nan)
     with pytest.raises(ValueError, match="alpha=nan"):
         weight.check_alpha()
+    with pytest.warns(UserWarning, match="does not belong"):
+        weight.alpha.assign(np.nan)
+    check_alpha_is_mean(model)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
 @pytest.mark.parametrize("quantizer", QUANTIZERS)
 def test_a_true_scale_of_any_dtype_is_accepted(dtype, quantizer):
     check_alphas(dense_model(quantizer, dtype=dtype))
+
+
+def test_the_scale_of_a_half_that_labadam_has_trained_is_accepted():
+    model = network(dtype="bfloat16")
+    train(model, keras_lab.LABAdam(0.01), run_eagerly=False)
+    check_alphas(model)
 
 
 def test_in_full_precision_the_latent_weight_is_used_and_gets_the_gradient():

@@ -10,11 +10,11 @@ import keras
 import matplotlib.image
 import numpy as np
 import pytest
+from keras_lab_command import main
 
 import keras_lab
 import tflite_export
 from keras_lab import demo
-from keras_lab.cli import main
 from tests.keras_lab.support import sequential
 
 # What the installed script `keras-lab` does.
@@ -208,7 +208,7 @@ def test_inspect_names_mistakes(
 
 
 def test_export_writes_the_file_that_python_m_tflite_export_writes(folder):
-    """In a process of its own, where keras_lab is loaded lazily."""
+    """In a process of its own."""
     files = [str(folder / "model.keras"), str(folder / "again.tflite")]
     result = run("export", *files, "--format", "packed")
     assert result.returncode == 0, result.stderr

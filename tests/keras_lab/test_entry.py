@@ -3,8 +3,8 @@
 import importlib.util
 import os
 
-import keras_lab_command
 import pytest
+from keras_lab_command.backend_choice import choose_backend
 
 import keras_lab
 from tests.keras_lab.interpreter import run
@@ -25,7 +25,7 @@ def chosen(tmp_path, monkeypatch):
         monkeypatch.setattr(
             importlib.util, "find_spec", {k: k for k in installed}.get
         )
-        keras_lab_command.choose_backend()
+        choose_backend()
         return os.environ["KERAS_BACKEND"]
 
     return choose

@@ -7,13 +7,11 @@ from tests.keras_lab.interpreter import run
 
 
 def test_importing_registers_the_classes_and_changes_nothing_else(tmp_path):
-    """Whatever the program is called."""
     model = keras.Sequential([keras.Input((3,)), keras_lab.BinaryDense(2)])
     model.save(tmp_path / "model.keras")
     printed = run(
         f"""
         import os
-        import sys
         import keras
 
         def state():
@@ -22,7 +20,6 @@ def test_importing_registers_the_classes_and_changes_nothing_else(tmp_path):
             classes += [keras.optimizers.Adam]
             return dict(os.environ), [dict(vars(cls)) for cls in classes]
 
-        sys.argv = ["/usr/bin/keras-lab"]
         before = state()
         import keras_lab
         print(state() == before)
@@ -41,28 +38,15 @@ def test_the_public_api_is_all_that_dir_shows():
     assert set(keras_lab.layers.__all__) <= set(keras_lab.__all__)
 
 
-def test_the_command_imports_keras_only_when_a_name_is_used():
+def test_the_help_of_a_command_needs_neither_keras_nor_keras_lab():
     printed = run(
         """
-        import sys
-        import keras_lab_command
-        import keras_lab
-        import keras_lab.cli
-        import keras_lab.files
+        import contextlib, sys
+        from keras_lab_command import main
 
-        print(keras_lab.__version__)
-        print("keras" in sys.modules, "tensorflow" in sys.modules)
-        print(keras_lab.BinaryDense.__name__, "keras" in sys.modules)
-        from keras_lab import *
-        print(LABAdam.__name__, dir(keras_lab) == sorted(keras_lab.__all__))
+        with contextlib.suppress(SystemExit), contextlib.redirect_stdout(None):
+            main(["export", "--help"])
+        print("keras" in sys.modules, "keras_lab" in sys.modules)
         """
     )
-    assert printed == [
-        keras_lab.__version__,
-        "False",
-        "False",
-        "BinaryDense",
-        "True",
-        "LABAdam",
-        "True",
-    ]
+    assert printed == ["False", "False"]

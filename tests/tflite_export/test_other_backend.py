@@ -18,7 +18,7 @@ def test_the_file_is_the_one_that_tensorflow_writes(other, tmp_path):
         f"""
         import os
         import keras
-        from keras_lab.cli import main
+        from keras_lab_command import main
         from tflite_export import export_tflite
 
         os.chdir({str(tmp_path)!r})

@@ -1,13 +1,11 @@
-"""The command `keras-lab`.
+"""The command line of `keras-lab`.
 
 Each subcommand has a function that adds its parser and one that runs it. Only
-the second one imports Keras, once the arguments are known to be good: the help
-and a wrong argument take no time.
+the second one imports keras_lab, and Keras with it, so the help takes no time.
 """
 
 import argparse
 import contextlib
-import importlib
 import importlib.util
 import json
 import math
@@ -18,35 +16,37 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_lab._version import __version__
-from keras_lab.files import FIGURE_SUFFIXES, target_problem
+from keras_lab_command.backend_choice import BACKENDS, choose_backend
+from tflite_export import cli as export_cli
 
 __all__ = ["main"]
 
 EXPORTED_SUFFIXES = (".tflite", ".tflz")
-BACKENDS = ("tensorflow", "jax", "torch")
 # What the exporter imports, whatever the backend of Keras is.
 EXPORT_MODULES = ("tensorflow", "ai_edge_litert", "flatbuffers")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    choose_backend()
     parser = argparse.ArgumentParser(
         prog="keras-lab",
         description="Loss-aware binarization for Keras 3.",
     )
     parser.add_argument(
-        "--version", action="version", version=f"keras-lab {__version__}"
+        "--version", action="store_true", help="show the version"
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_demo(commands)
     _add_inspect(commands)
-    chosen = arguments[:1] == ["export"]
-    if chosen and not _installed("export", "export", *EXPORT_MODULES):
-        return 1
-    _add_export(commands, chosen)
+    _add_export(commands)
     parsed = parser.parse_args(arguments)
+    if parsed.version:
+        # Takes longer to import than everything else here.
+        from importlib import metadata
+
+        print("keras-lab", metadata.version("keras_lab"))
+        return 0
     if not hasattr(parsed, "run"):
         parser.print_help(sys.stderr)
         return 2
@@ -70,10 +70,10 @@ def _add_demo(commands):
     )
     parser.add_argument(
         "--output",
-        type=_figure_path,
+        type=Path,
         default="keras_lab_demo.png",
         metavar="FILE",
-        help="the figure to write: " + ", ".join(FIGURE_SUFFIXES),
+        help="the figure to write: .png, .pdf, .svg",
     )
     parser.add_argument(
         "--epochs",
@@ -89,7 +89,7 @@ def _add_demo(commands):
         metavar="N",
         help="sets the initial weights and the order of the batches",
     )
-    parser.set_defaults(run=_run_demo)
+    parser.set_defaults(run=_run_demo, parser=parser)
 
 
 def _run_demo(arguments):
@@ -99,8 +99,9 @@ def _run_demo(arguments):
     with _native_logs_hidden():
         from keras_lab import demo
 
+        _check_figure(arguments, "output")
         epochs = getattr(arguments, "epochs", None)
-        demo.run(Path(arguments.output), arguments.seed, epochs)
+        demo.run(arguments.output, arguments.seed, epochs)
     return 0
 
 
@@ -119,10 +120,10 @@ def _add_inspect(commands):
     )
     parser.add_argument(
         "--plot",
-        type=_figure_path,
+        type=Path,
         metavar="FILE",
-        help="write histograms of the latent weights of a model: "
-        + ", ".join(FIGURE_SUFFIXES),
+        help="write histograms of the latent weights of a model: .png, .pdf, "
+        ".svg",
     )
     parser.add_argument(
         "--no-export",
@@ -131,18 +132,16 @@ def _add_inspect(commands):
         help="do not export the model to measure the file: faster",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=_run_inspect)
+    parser.set_defaults(run=_run_inspect, parser=parser)
 
 
 def _run_inspect(arguments):
     is_exported = arguments.file.suffix.lower() in EXPORTED_SUFFIXES
     if arguments.plot and is_exported:
-        print(
-            "keras-lab inspect: error: an exported file has no latent weights "
-            f"to plot. Received: '{arguments.file}'",
-            file=sys.stderr,
+        arguments.parser.error(
+            "an exported file has no latent weights to plot. "
+            f"Received: '{arguments.file}'"
         )
-        return 2
     if arguments.plot and not _installed("inspect", "plots", "matplotlib"):
         return 1
     try:
@@ -168,10 +167,11 @@ def _run_inspect(arguments):
 
 
 def _inspect_keras(arguments):
-    # This also registers the classes of keras_lab with Keras.
     from keras_lab import plots, summary
     from keras_lab.files import load_model
 
+    if arguments.plot:
+        _check_figure(arguments, "plot")
     model = load_model(arguments.file)
     exported = arguments.exported
     if exported:
@@ -190,30 +190,20 @@ def _inspect_keras(arguments):
         print(f"Figure: {arguments.plot}", file=sys.stderr)
 
 
-def _add_export(commands, chosen):
+def _add_export(commands):
     parser = commands.add_parser(
         "export",
         help="write a saved model as a .tflite file, one bit per weight",
-        description=(
-            "Writes a trained Keras model with binary layers as a .tflite file "
-            "for the stock runtime, or as a .tflz file, which expands to one. "
-            "The same as python -m tflite_export."
-        ),
     )
-    if chosen:  # The help of the other commands need not wait for it.
-        from tflite_export import cli
-
-        cli.add_export_arguments(parser)
+    export_cli.add_export_arguments(parser)
     parser.set_defaults(run=_run_export)
 
 
 def _run_export(arguments):
-    from tflite_export import cli
-
+    if not _installed("export", "export", *EXPORT_MODULES):
+        return 1
     with _native_logs_hidden():
-        # Registers the classes of keras_lab with Keras.
-        importlib.import_module("keras_lab._api")
-        return cli.run_export(arguments)
+        return export_cli.run_export(arguments)
 
 
 @contextlib.contextmanager
@@ -236,7 +226,7 @@ def _native_logs_hidden():
         os.dup2(log.fileno(), 2)
         try:
             yield
-        except (KeyboardInterrupt, OSError, ValueError):
+        except (KeyboardInterrupt, OSError, SystemExit, ValueError):
             raise  # `main` or the command itself says what is wrong.
         except BaseException:
             log.seek(0)
@@ -288,13 +278,13 @@ def _model_path(text):
     return path
 
 
-def _figure_path(text):
-    path = Path(text)
+def _check_figure(arguments, option):
+    """Ends the program if the figure of an option cannot be written."""
+    from keras_lab.files import FIGURE_SUFFIXES, target_problem
+
+    path = getattr(arguments, option)
     problem = target_problem(path, FIGURE_SUFFIXES)
     if problem:
-        raise argparse.ArgumentTypeError(f"{problem}. Received: {text!r}")
-    return path
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        arguments.parser.error(
+            f"argument --{option}: {problem}. Received: '{path}'"
+        )
