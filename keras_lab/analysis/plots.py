@@ -14,8 +14,8 @@ from keras import ops
 from keras_lab._backend import backend
 from keras_lab.analysis.history import read_trajectories
 from keras_lab.analysis.measurements import parts_of
-from keras_lab.convert.graph import check_is_model, no_binary_weights
 from keras_lab.files import FIGURE_SUFFIXES, check_target, replacing
+from keras_lab.model_checks import check_is_model, no_binary_weights
 
 __all__ = ["gradients", "latent_weights", "trajectories"]
 

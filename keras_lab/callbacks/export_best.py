@@ -14,8 +14,8 @@ from keras_lab.convert.batches import (
     check_is_finite,
     input_batches,
 )
-from keras_lab.convert.graph import is_built
 from keras_lab.files import check_target
+from keras_lab.model_checks import is_built
 
 __all__ = ["ExportBest"]
 

@@ -13,12 +13,8 @@ from keras_lab.convert.batches import (
     check_is_finite,
     input_batches,
 )
-from keras_lab.convert.graph import (
-    check_is_model,
-    is_built,
-    no_weights_yet,
-    walk,
-)
+from keras_lab.layer_tree import walk
+from keras_lab.model_checks import check_built, check_is_model
 
 __all__ = ["recalibrate_batch_norm", "trained_batch_norms"]
 
@@ -67,8 +63,7 @@ def recalibrate_batch_norm(
     >>> keras_lab.recalibrate_batch_norm(model, train_images, rows=5000)
     """
     check_is_model(model)
-    if not is_built(model):
-        raise ValueError(no_weights_yet(model))
+    check_built(model)
     check_count("batch_size", batch_size)
     limits = {"batches": batches, "rows": rows}
     limits = {name: n for name, n in limits.items() if n is not None}

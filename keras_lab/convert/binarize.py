@@ -15,12 +15,13 @@ from keras_lab.convert.choose_layers import (
     choose_layers,
 )
 from keras_lab.convert.counterparts import options_of
-from keras_lab.convert.graph import is_functional, walk, with_inner_layers
 from keras_lab.convert.rebuild import (
     Rebuilder,
     check_can_rebuild,
 )
 from keras_lab.convert.states import assign, assign_latents
+from keras_lab.layer_tree import walk, with_inner_layers
+from keras_lab.model_checks import is_functional
 
 __all__ = ["ConversionReport", "binarize_model"]
 

@@ -23,7 +23,6 @@ import keras
 from keras_lab._backend import backend
 from keras_lab.binary_weight import full_precision, weights_of
 from keras_lab.convert.counterparts import convert_config, is_binary, use_class
-from keras_lab.convert.graph import is_keras_class, with_inner_layers
 from keras_lab.convert.rebuild import (
     Rebuilder,
     known_arguments,
@@ -31,6 +30,8 @@ from keras_lab.convert.rebuild import (
 )
 from keras_lab.convert.states import assign_latents
 from keras_lab.convert.trial_calls import computes_the_same, outputs, same
+from keras_lab.layer_tree import with_inner_layers
+from keras_lab.model_checks import is_keras_class
 
 __all__ = ["BinaryBlock", "change_config", "parts_of", "problem_of"]
 

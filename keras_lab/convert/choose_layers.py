@@ -13,14 +13,9 @@ from keras_lab.convert.counterparts import (
     is_altered,
     why_not,
 )
-from keras_lab.convert.graph import (
-    first_and_last,
-    is_functional,
-    is_keras_class,
-    leaf_layers,
-    trace,
-    walk,
-)
+from keras_lab.convert.graph import first_and_last, trace
+from keras_lab.layer_tree import leaf_layers, walk
+from keras_lab.model_checks import is_functional, is_keras_class
 
 __all__ = ["ConversionReport", "calls_by_path", "choose_layers"]
 

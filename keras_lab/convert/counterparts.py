@@ -8,11 +8,12 @@ import numpy as np
 
 import keras_lab.layers
 from keras_lab.constraints import WeightClip
-from keras_lab.convert.graph import is_keras_class, sublayers, with_inner_layers
+from keras_lab.layer_tree import sublayers, with_inner_layers
 from keras_lab.layers.attention import BinaryAttention
 from keras_lab.layers.base import BinaryLayer
 from keras_lab.layers.embedding import BinaryEmbedding
 from keras_lab.layers.recurrent import BinaryRecurrent, BinaryRNN
+from keras_lab.model_checks import is_keras_class
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
 __all__ = [

@@ -16,7 +16,7 @@ from keras_lab.convert.batches import (
 )
 from keras_lab.convert.binarize import binarize_model
 from keras_lab.convert.distillation import Distiller, SoftTargets, map_losses
-from keras_lab.convert.graph import check_is_model
+from keras_lab.model_checks import check_is_model
 from keras_lab.optimizers import LABAdam
 
 __all__ = ["fine_tune"]

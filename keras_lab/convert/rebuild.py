@@ -14,20 +14,16 @@ import types
 import keras
 
 from keras_lab.convert.counterparts import inner_nodes
-from keras_lab.convert.graph import (
-    Call,
+from keras_lab.convert.graph import Call, trace
+from keras_lab.convert.states import copy_state
+from keras_lab.convert.trial_calls import computes_the_same
+from keras_lab.layer_tree import leaf_layers, sublayers, walk, with_inner_layers
+from keras_lab.model_checks import (
     check_built,
     check_is_model,
     is_functional,
     is_keras_class,
-    leaf_layers,
-    sublayers,
-    trace,
-    walk,
-    with_inner_layers,
 )
-from keras_lab.convert.states import copy_state
-from keras_lab.convert.trial_calls import computes_the_same
 
 __all__ = [
     "Rebuilder",
