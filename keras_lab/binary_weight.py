@@ -17,7 +17,7 @@ import keras
 from keras import ops
 
 from keras_lab._backend import backend
-from keras_lab.layer_tree import sublayers, unused_name, walk
+from keras_lab.layer_tree import own_weights, unused_name, walk
 from keras_lab.ops import (
     Elementwise,
     align_scale,
@@ -312,9 +312,7 @@ def binary_weights(model: keras.Layer) -> dict[str, BinaryWeight]:
         if path:
             inside = "" if id(layer) in cells else f"{name}/"
             prefixes[path] = prefixes[around] + inside
-        inner = {id(v) for x in sublayers(layer) for v in x.weights}
-        own = [v for v in layer.weights if id(v) not in inner]
-        for weight in weights_of(own):
+        for weight in weights_of(own_weights(layer)):
             if id(weight) not in seen:
                 seen.add(id(weight))
                 key = prefixes[path] + weight.latent.name

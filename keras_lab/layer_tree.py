@@ -10,6 +10,7 @@ import keras
 
 __all__ = [
     "leaf_layers",
+    "own_weights",
     "sublayers",
     "unused_name",
     "walk",
@@ -76,6 +77,12 @@ def leaf_layers(
     is_container = is_container or _is_model
     layers = walk(model, enter=is_container)
     return {path: x for path, x in layers.items() if not is_container(x)}
+
+
+def own_weights(layer: keras.Layer) -> list[keras.Variable]:
+    """The weights of a layer that no layer inside it has."""
+    inner = {id(weight) for part in sublayers(layer) for weight in part.weights}
+    return [weight for weight in layer.weights if id(weight) not in inner]
 
 
 def sublayers(layer):

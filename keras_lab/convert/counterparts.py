@@ -17,10 +17,10 @@ from keras_lab.model_checks import is_keras_class
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
 __all__ = [
+    "can_be_first_or_last",
     "can_convert",
     "clip_limit",
     "convert_config",
-    "counts",
     "inner_nodes",
     "is_altered",
     "is_binary",
@@ -160,7 +160,7 @@ def is_binary(layer: keras.Layer) -> bool:
     return isinstance(layer, BINARY_CLASSES)
 
 
-def counts(layer: keras.Operation) -> bool:
+def can_be_first_or_last(layer: keras.Operation) -> bool:
     """Whether there is a layer in it that is binary or could become binary.
 
     A layer that must stay as it is counts, too: the one after it is not first.
