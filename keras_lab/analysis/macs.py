@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import keras
 from keras import layers
 
+from keras_lab.binary_weight import weight_of
 from keras_lab.convert.graph import Call, trace
 
 __all__ = ["Product", "layer_calls", "products_of_calls"]
@@ -39,6 +40,11 @@ class Product:
     kernel: keras.Variable
     axes: tuple
     sign_inputs: bool = False
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the kernel has two values."""
+        return weight_of(self.kernel) is not None
 
     @property
     def macs(self) -> int:

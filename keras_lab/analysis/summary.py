@@ -6,10 +6,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import keras
-import numpy as np
 
 from keras_lab.analysis.macs import layer_calls
-from keras_lab.analysis.summary_columns import COLUMNS, LayerFacts
+from keras_lab.analysis.summary_columns import COLUMNS, LayerFacts, about_marks
 from keras_lab.analysis.summary_table import render
 from keras_lab.binary_weight import binary_weights, weights_of
 from keras_lab.layer_tree import leaf_layers
@@ -98,29 +97,11 @@ def _describe(model, exported):
         for facts in _facts(model, layers, stored)
     ]
     totals = _totals(rows, report)
-    return {"layers": rows, "totals": totals, "notes": notes + _marks(rows)}
-
-
-def _marks(rows):
-    """Explains the marks in the table."""
-    notes = []
-    if any(row["binary_macs"] is None for row in rows):
-        notes.append(
-            "MACs marked ? are not known: the layer is of another kind, or not "
-            "built. The totals do not include them."
-        )
-    if any(row["open"] for row in rows):
-        notes.append(
-            "MACs marked * are for one position on each axis of open size, "
-            "such as a time step."
-        )
-    if any(row["stored_as_float"] for row in rows):
-        notes.append(
-            "Bytes marked ! are those of a binary kernel that the file stores "
-            "with 32 bits per weight: the converter folded a batch norm into "
-            "it."
-        )
-    return notes
+    return {
+        "layers": rows,
+        "totals": totals,
+        "notes": notes + about_marks(rows),
+    }
 
 
 def _facts(model, layers, stored):
@@ -139,16 +120,6 @@ def _facts(model, layers, stored):
 
 def _export(model):
     """The report about the packed file, or `None`, and a list of notes."""
-    broken = [
-        weight.path
-        for weight in model.weights
-        if not np.all(np.isfinite(weight.numpy()))
-    ]
-    if broken:
-        return None, [
-            "The model cannot be exported: NaN or infinite values in "
-            f"{', '.join(broken)}"
-        ]
     try:
         # Any tolerance will do: the file is only measured.
         return trial_export(model, tolerance=math.inf), []

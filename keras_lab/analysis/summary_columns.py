@@ -8,9 +8,9 @@ import keras
 import numpy as np
 
 from keras_lab.analysis.macs import products_of_calls
-from keras_lab.binary_weight import weights_of
+from keras_lab.binary_weight import weight_of, weights_of
 
-__all__ = ["COLUMNS", "Column", "LayerFacts", "number"]
+__all__ = ["COLUMNS", "Column", "LayerFacts", "about_marks", "number"]
 
 UNKNOWN = "?"
 
@@ -23,32 +23,25 @@ class LayerFacts:
         layer: The layer.
         calls: Its calls in the model.
         weights: Its weights without those that belong to a layer before it.
-        stored: For the `id` of each binary weight, its bytes in the exported
+        in_file: For the `id` of each binary weight, its bytes in the exported
             file and whether they are floats. `None` if there is no file.
     """
 
-    def __init__(self, name, layer, calls, weights, stored):
+    def __init__(self, name, layer, calls, weights, in_file):
         self.name, self.layer, self.calls = name, layer, calls
-        self.weights, self.stored = weights, stored
-        self.binary = weights_of(weights)
+        self.weights, self.binary = weights, weights_of(weights)
+        self.in_file = None
+        if in_file is not None:
+            self.in_file = [in_file[id(weight)] for weight in self.binary]
         self.latents = [weight.latent for weight in self.binary]
-        latents = set(map(id, self.latents))
-        self.others = [w for w in weights if id(w) not in latents]
+        self.others = [w for w in weights if weight_of(w) is None]
         self.products = products_of_calls(layer, calls)
-        # Not only its own weights: a shared one is multiplied here all the
-        # same.
-        self.multiplied = {id(w.latent) for w in weights_of(layer.weights)}
 
-    def macs(self, is_binary=True, only_signs=False):
-        """The MACs of some of the products; `None` if they are not known."""
+    def macs(self, counts):
+        """The MACs of the products that count; `None` if they are not known."""
         if self.products is None:
             return None
-        return sum(
-            part.macs
-            for part in self.products
-            if (id(part.kernel) in self.multiplied) == is_binary
-            and (part.sign_inputs or not only_signs)
-        )
+        return sum(part.macs for part in self.products if counts(part))
 
 
 def number(count, row=None) -> str:
@@ -110,18 +103,11 @@ def _range(alphas, row):
 
 
 def _exported_bytes(facts):
-    if facts.stored is None:
+    if facts.in_file is None:
         return None
     # The converter folds vectors into one another, but keeps matrices.
     matrices = [weight for weight in facts.others if len(weight.shape) > 1]
-    kernels = sum(facts.stored[id(weight)][0] for weight in facts.binary)
-    return kernels + 4 * _size(matrices)
-
-
-def _is_stored_as_float(facts):
-    if facts.stored is None:
-        return False
-    return any(facts.stored[id(weight)][1] for weight in facts.binary)
+    return sum(size for size, _ in facts.in_file) + 4 * _size(matrices)
 
 
 def _with_mark(count, row):
@@ -150,7 +136,10 @@ COLUMNS = (
         lambda shape, row: str(shape or UNKNOWN),
     ),
     Column(
-        "binary_params", lambda x: _size(x.latents), "1-bit\nparams", total=sum
+        "binary_params",
+        lambda x: _size(x.latents),
+        "1-bit\nparams",
+        total=sum,
     ),
     Column(
         "float_params", lambda x: _size(x.others), "32-bit\nparams", total=sum
@@ -163,15 +152,50 @@ COLUMNS = (
         total=sum,
     ),
     Column("exported_bytes", _exported_bytes, "Bytes\nexported", _with_mark),
-    Column("stored_as_float", _is_stored_as_float),
-    Column("binary_macs", LayerFacts.macs, "1-bit\nMACs", _with_marks, sum),
+    Column(
+        "stored_as_float",
+        lambda x: any(as_float for _, as_float in x.in_file or ()),
+    ),
+    Column(
+        "binary_macs",
+        lambda x: x.macs(lambda part: part.is_binary),
+        "1-bit\nMACs",
+        _with_marks,
+        sum,
+    ),
     Column(
         "float_macs",
-        lambda x: x.macs(is_binary=False),
+        lambda x: x.macs(lambda part: not part.is_binary),
         "32-bit\nMACs",
         _with_marks,
         sum,
     ),
-    Column("xnor_macs", lambda x: x.macs(only_signs=True), total=sum),
+    Column(
+        "xnor_macs",
+        lambda x: x.macs(lambda part: part.is_binary and part.sign_inputs),
+        total=sum,
+    ),
     Column("open", _is_open, total=any),
 )
+
+
+def about_marks(rows) -> list[str]:
+    """What the marks mean that the texts of the rows have."""
+    notes = []
+    if any(row["binary_macs"] is None for row in rows):
+        notes.append(
+            "MACs marked ? are not known: the layer is of another kind, or not "
+            "built. The totals do not include them."
+        )
+    if any(row["open"] for row in rows):
+        notes.append(
+            "MACs marked * are for one position on each axis of open size, "
+            "such as a time step."
+        )
+    if any(row["stored_as_float"] for row in rows):
+        notes.append(
+            "Bytes marked ! are those of a binary kernel that the file stores "
+            "with 32 bits per weight: the converter folded a batch norm into "
+            "it."
+        )
+    return notes
