@@ -110,12 +110,15 @@ def train_float(data, options, seed) -> keras.Model:
 def tune(trained, data, options, scheme, seed) -> dict:
     """Makes the network binary; returns the numbers of each stage."""
     keras.utils.set_random_seed(seed)
+    binary, report = keras_lab.binarize_model(
+        trained, scheme, return_report=True
+    )
     model, history = keras_lab.fine_tune(
         trained,
         data.train,
         validation_data=data.validation,
         epochs=options.tune_epochs,
-        kernel_quantizer=scheme,
+        binary=binary,
         learning_rate=options.learning_rate,
         batch_size=options.batch,
         callbacks=[backup(options, f"{scheme}-{seed}")],
@@ -129,7 +132,7 @@ def tune(trained, data, options, scheme, seed) -> dict:
             "fine-tuned": nats(model, data.test, options.batch),
         },
         "history": history.history,
-        "converted": history.report.converted,
+        "converted": report.converted,
         "files": export(model, data.test, options, f"{scheme}-{seed}"),
     }
 

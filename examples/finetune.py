@@ -149,24 +149,27 @@ def run(scheme, seed, trained, train, test, options) -> None:
 
     if options.center:
         center_kernels(trained, filters, options.center == "standard")
+    trained.compile(
+        loss="sparse_categorical_crossentropy",
+        metrics=["accuracy"],
+        # On a CPU, XLA takes 1.7 times as long for the convolutions.
+        jit_compile=False,
+    )
+    inputs = SignOfReLU() if options.inputs else None
     model, history = keras_lab.fine_tune(
         trained,
         batches,
         validation_data=test,
         epochs=options.epochs,
-        kernel_quantizer=SCHEMES[scheme][1],
-        input_quantizer=SignOfReLU() if options.inputs else None,
-        filters=filters,
-        loss="sparse_categorical_crossentropy",
-        metrics=["accuracy"],
+        binary=keras_lab.binarize_model(
+            trained, SCHEMES[scheme][1], inputs, filters
+        ),
         learning_rate=options.learning_rate,
-        shuffle=False,
-        distillation_weight=options.distill,
         distillation_loss=keras_lab.SoftTargets(options.temperature),
+        distillation_weight=options.distill,
         callbacks=[progressive, Recorder(path, result, batches), backup],
         verbose=2,
-        # On a CPU, XLA takes 1.7 times as long for the convolutions.
-        jit_compile=False,
+        shuffle=False,
     )
     accuracy = {k: values["accuracy"] for k, values in history.stages.items()}
     model.save(path.with_suffix(".keras"))

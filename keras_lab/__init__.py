@@ -18,18 +18,13 @@ from keras_lab import (
 from keras_lab._version import __version__
 from keras_lab.analysis import plots
 from keras_lab.analysis.summary import summary
-from keras_lab.binary_weight import BinaryWeight
+from keras_lab.binary_weight import BinaryWeight, binary_weights
 from keras_lab.convert.batch_norm import recalibrate_batch_norm
 from keras_lab.convert.binarize import binarize_model
 from keras_lab.convert.distillation import Distiller, SoftTargets
 from keras_lab.convert.fine_tune import fine_tune
 from keras_lab.convert.freeze import freeze
-from keras_lab.convert.graph import (
-    binary_weights,
-    check_built,
-    is_functional,
-    walk,
-)
+from keras_lab.layer_tree import walk
 from keras_lab.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -50,6 +45,7 @@ from keras_lab.layers import (
     BinarySimpleRNN,
     BinarySimpleRNNCell,
 )
+from keras_lab.model_checks import check_built, is_functional
 from keras_lab.models import LABModel
 from keras_lab.optimizers import LABAdam, refresh
 from keras_lab.quantizers import BWN, LAB, BinaryConnect, SignActivation

@@ -26,6 +26,7 @@ import keras
 from keras import ops
 
 from keras_lab._backend import backend
+from keras_lab.layer_tree import own_weights, unused_name, walk
 from keras_lab.ops import (
     Elementwise,
     align_scale,
@@ -40,7 +41,14 @@ from keras_lab.scale_check import (
     to_numpy,
 )
 
-__all__ = ["BinaryWeight", "Scale", "full_precision", "weight_of", "weights_of"]
+__all__ = [
+    "BinaryWeight",
+    "Scale",
+    "binary_weights",
+    "full_precision",
+    "weight_of",
+    "weights_of",
+]
 
 
 class BinaryWeight:
@@ -311,3 +319,38 @@ def weights_of(variables):
     """The `BinaryWeight` of each latent weight among the variables."""
     weights = map(weight_of, variables)
     return [weight for weight in weights if weight is not None]
+
+
+def binary_weights(model: keras.Layer) -> dict[str, BinaryWeight]:
+    """The binary weights of a model or layer, by unique path.
+
+    Args:
+        model: A built model, or any other layer.
+
+    Returns:
+        A dict from paths such as `"encoder/dense_1/kernel"` to
+        `keras_lab.BinaryWeight`s: the path of the layer, as in
+        `keras_lab.walk`, then the name of the latent weight. The cell of a
+        recurrent layer is left out: `"lstm/recurrent_kernel"`. A shared weight
+        appears once.
+
+    Example:
+
+    >>> for path, weight in keras_lab.binary_weights(model).items():
+    ...     print(path, weight.alpha.numpy())
+    """
+    layers = {"": model, **walk(model)}
+    recurrent = [x for x in layers.values() if isinstance(x, keras.layers.RNN)]
+    cells = {id(layer.cell) for layer in recurrent}
+    found, seen, prefixes = {}, set(), {"": ""}
+    for path, layer in layers.items():
+        around, _, name = path.rpartition("/")
+        if path:
+            inside = "" if id(layer) in cells else f"{name}/"
+            prefixes[path] = prefixes[around] + inside
+        for weight in weights_of(own_weights(layer)):
+            if id(weight) not in seen:
+                seen.add(id(weight))
+                key = prefixes[path] + weight.latent.name
+                found[unused_name(key, found)] = weight
+    return found

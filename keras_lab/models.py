@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_lab._backend import backend
 from keras_lab.binary_weight import weights_of
-from keras_lab.convert.graph import functional_class
+from keras_lab.model_checks import functional_class
 
 __all__ = ["LABModel"]
 

@@ -6,7 +6,6 @@ import warnings
 import keras
 
 import keras_lab
-from tflite_export.inputs import check_model, check_numbers
 from tflite_export.container import shrink
 from tflite_export.convert import convert
 from tflite_export.errors import ValidationError
@@ -18,6 +17,7 @@ from tflite_export.formats import (
     OtherWeights,
     is_container,
 )
+from tflite_export.inputs import check_model, check_numbers
 from tflite_export.inspection import inspect
 from tflite_export.layers_in_float import write_in_tolerance
 from tflite_export.other_backend import export_in_process, is_other_backend

@@ -5,9 +5,9 @@ from collections import Counter
 
 import numpy as np
 
-from tflite_export.find import find_binary_constants
 from tflite_export.container import read_content, read_file
 from tflite_export.errors import damage_as_error
+from tflite_export.find import find_binary_constants
 from tflite_export.flatbuffer.model import FlatModel, inputs_of, name_of
 from tflite_export.flatbuffer.schema import BITS, TYPES, shape_of
 from tflite_export.graph.dequantize import stored_tensor, unfold_float16

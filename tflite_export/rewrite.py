@@ -4,12 +4,12 @@ import dataclasses
 import math
 import warnings
 
+from tflite_export.container import read_content
+from tflite_export.errors import NothingBinaryError, damage_as_error
 from tflite_export.find import (
     find_binary_constants,
     kernels_not_found,
 )
-from tflite_export.container import read_content
-from tflite_export.errors import NothingBinaryError, damage_as_error
 from tflite_export.flatbuffer.model import FlatModel
 from tflite_export.formats import Format, Storage
 from tflite_export.graph.dequantize import keep_unfolded, unfold_float16

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 import keras
 from keras import layers
 
+from keras_lab.binary_weight import weight_of
 from keras_lab.convert.graph import Call, trace
 
-__all__ = ["Product", "layer_calls", "products"]
+__all__ = ["Product", "layer_calls", "products_of_calls"]
 
 # These multiply at each position of the input, others of the output.
 TRANSPOSED = (
@@ -41,18 +42,28 @@ class Product:
     sign_inputs: bool = False
 
     @property
+    def is_binary(self) -> bool:
+        """Whether the kernel has two values."""
+        return weight_of(self.kernel) is not None
+
+    @property
     def macs(self) -> int:
         """Their number, for one position on each axis of open size."""
         known = [size for size in self.axes if size is not None]
         return math.prod(known) * math.prod(self.kernel.shape)
 
 
-def products(layer: keras.Layer, shape) -> list[Product] | None:
-    """The products of one call of a layer on inputs of a shape.
+def products_of_calls(layer: keras.Layer, calls) -> list[Product] | None:
+    """The products of all calls of a layer.
 
     `None` if they are not known: the layer is not built, or it has a matrix
     among its weights and is of another kind or its inputs are not known.
     """
+    return _joined(_products(layer, call.input_shape) for call in calls)
+
+
+def _products(layer, shape):
+    """The products of one call of a layer on inputs of a shape."""
     if not layer.built:
         return None
     has_matrix = any(len(weight.shape) > 1 for weight in layer.weights)
@@ -62,7 +73,7 @@ def products(layer: keras.Layer, shape) -> list[Product] | None:
         return None
     if isinstance(layer, keras.Model):
         inside = layer_calls(layer, [keras.KerasTensor(shape)])
-        return _joined(products(x.layer, x.input_shape) for x in inside)
+        return _joined(_products(x.layer, x.input_shape) for x in inside)
     signs = getattr(layer, "input_quantizer", None) is not None
     if isinstance(layer, layers.Dense):
         return [Product(layer.kernel, shape[1:-1], signs)]
@@ -75,16 +86,16 @@ def products(layer: keras.Layer, shape) -> list[Product] | None:
             Product(layer.pointwise_kernel, axes),
         ]
     if isinstance(layer, layers.RNN):
-        return _repeated(products(layer.cell, ()), shape[1])
+        return _repeated(_products(layer.cell, ()), shape[1])
     if isinstance(layer, layers.StackedRNNCells):
-        return _joined(products(cell, ()) for cell in layer.cells)
+        return _joined(_products(cell, ()) for cell in layer.cells)
     if isinstance(layer, RECURRENT_CELLS):
         return _cell_products(layer, signs)
     if isinstance(layer, layers.Bidirectional):
         directions = (layer.forward_layer, layer.backward_layer)
-        return _joined(products(part, shape) for part in directions)
+        return _joined(_products(part, shape) for part in directions)
     if isinstance(layer, layers.TimeDistributed):
-        inner = products(layer.layer, (shape[0], *shape[2:]))
+        inner = _products(layer.layer, (shape[0], *shape[2:]))
         return _repeated(inner, shape[1])
     return None
 

@@ -9,9 +9,8 @@ import dataclasses
 import keras
 import numpy as np
 
-from keras_lab.binary_weight import BinaryWeight
+from keras_lab.binary_weight import BinaryWeight, binary_weights
 from keras_lab.constraints import WeightClip
-from keras_lab.convert.graph import binary_weights
 
 __all__ = [
     "QUANTITIES",

@@ -14,12 +14,12 @@ from keras import ops
 from keras_lab._backend import backend
 from keras_lab.analysis.history import read_trajectories
 from keras_lab.analysis.measurements import parts_of
-from keras_lab.convert.graph import check_is_model, no_binary_weights
 from keras_lab.files import FIGURE_SUFFIXES, check_target, replacing
+from keras_lab.model_checks import check_is_model, no_binary_weights
 
 __all__ = ["gradients", "latent_weights", "trajectories"]
 
-BINS = 80
+MOST_BARS = 80
 PANELS_PER_ROW = 4
 # How many characters of a title fit above a panel.
 TITLE_WIDTH = 34
@@ -60,11 +60,13 @@ def latent_weights(model: keras.Model, path=None):
         alpha = ops.convert_to_numpy(part.weight.alpha)
         w = part.select(latent).astype("float32").ravel()
         alpha = part.select_alpha(alpha).astype("float32").ravel()
-        _histogram(axes, w)
+        limit = np.abs(w[np.isfinite(w)]).max(initial=0) or 1.0
+        # The number of bars is even: an edge at zero keeps the signs apart.
+        _histogram(axes, w, np.linspace(-limit, limit, _bars(w.size) + 1))
         _plus_minus(axes, alpha)
         low, high = f"{alpha.min():.3g}", f"{alpha.max():.3g}"
         values = low if low == high else f"{low} … {high}"
-        _title(axes, name, f"α = {values}{_not_finite(w)}")
+        _title(axes, name, f"α = {values}", w)
     return _finish(figure, path)
 
 
@@ -102,17 +104,15 @@ def gradients(model: keras.Model, x, y, path=None):
         "size of a gradient, |g| (dashed: median of those that are not zero)",
     )
     for (axes, name), g in zip(panels, sizes):
-        positive = g[np.isfinite(g) & (g > 0)]
         axes.set_xscale("log")
         axes.set_xlim(edges[0], edges[-1])
-        shares = np.full(positive.size, 100 / g.size)
-        axes.hist(positive, edges, weights=shares, color="0.6")
-        text = f"{np.mean(g == 0):.1%} zero{_not_finite(g)}"
+        _histogram(axes, g, edges)
+        text, positive = f"{np.mean(g == 0):.1%} zero", _positive(g)
         if positive.size:
             median = np.median(positive)
             axes.axvline(median, color="black", linestyle="--")
             text += f", median of the others {median:.2g}"
-        _title(axes, name, text)
+        _title(axes, name, text, g)
     return _finish(figure, path)
 
 
@@ -186,11 +186,6 @@ def _parts(model):
     return parts
 
 
-def _not_finite(values):
-    share = 1 - np.mean(np.isfinite(values))
-    return f", {share:.1%} NaN or infinite" if share else ""
-
-
 def _check_batch(x, y):
     lengths = [len(array) for array in keras.tree.flatten((x, y))]
     if len(set(lengths)) != 1:
@@ -200,15 +195,18 @@ def _check_batch(x, y):
         )
 
 
+def _positive(values):
+    return values[np.isfinite(values) & (values > 0)]
+
+
 def _common_edges(sizes):
     """The edges of the bars, the same for the gradients of all weights."""
-    positive = [g[np.isfinite(g) & (g > 0)] for g in sizes]
-    together = np.concatenate(positive)
+    together = np.concatenate([_positive(g) for g in sizes])
     low, high = 1e-3, 1.0  # If there is nothing to show.
     if together.size:
         low, high = together.min(), together.max()
-    bins = _bins_for(max(g.size for g in sizes))
-    return np.geomspace(low, max(high, 1.001 * low), bins + 1)
+    bars = _bars(max(g.size for g in sizes))
+    return np.geomspace(low, max(high, 1.001 * low), bars + 1)
 
 
 def _gradients(model, weights, x, y):
@@ -280,18 +278,16 @@ def _panels(parts, label):
     return figure, zip(panels, _short_names([part.name for part in parts]))
 
 
-def _bins_for(count):
+def _bars(count):
     """A good number of bars for `count` values. It is even."""
-    return min(BINS, 2 * max(5, round(math.sqrt(count) / 2)))
+    return min(MOST_BARS, 2 * max(5, round(math.sqrt(count) / 2)))
 
 
-def _histogram(axes, values):
-    """Draws shares in percent. An edge at zero keeps the signs apart."""
-    shares = np.full(values.size, 100 / max(values.size, 1))
-    finite = np.isfinite(values)
-    limit = np.abs(values[finite]).max(initial=0) or 1.0
-    edges = np.linspace(-limit, limit, _bins_for(values.size) + 1)
-    axes.hist(values[finite], edges, weights=shares[finite], color="0.75")
+def _histogram(axes, values, edges):
+    """Draws the share of the values between two edges, in percent of all."""
+    finite = values[np.isfinite(values)]
+    shares = np.full(finite.size, 100 / max(values.size, 1))
+    axes.hist(finite, edges, weights=shares, color="0.7")
 
 
 def _plus_minus(axes, alpha):
@@ -313,11 +309,14 @@ def _short_names(names):
     return ["/".join(path) for path in paths]
 
 
-def _title(axes, name, text):
+def _title(axes, name, text, values):
     """Writes the name of a panel, wrapped if it is long, and a text."""
     words = name.replace("/", "/ ")
     lines = textwrap.wrap(words, TITLE_WIDTH, break_on_hyphens=False)
     lines = [line.replace("/ ", "/") for line in lines]
+    missing = 1 - np.mean(np.isfinite(values))
+    if missing:
+        text += f", {missing:.1%} NaN or infinite"
     axes.set_title("\n".join([*lines, text]), fontsize=8)
 
 
@@ -325,7 +324,7 @@ def _set_scale(axes, from_zero):
     """Draws a grid, and makes the axis logarithmic for values far apart."""
     values = np.concatenate([x.get_ydata() for x in axes.lines] or [[]])
     values = values[np.isfinite(values)]
-    positive = values[values > 0]
+    positive = _positive(values)
     if positive.size and positive.max() > WIDE[from_zero] * positive.min():
         if np.all(values > 0):
             axes.set_yscale("log")

@@ -6,22 +6,21 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import keras
-import numpy as np
 
-from keras_lab.analysis.macs import layer_calls, products
+from keras_lab.analysis.macs import layer_calls
+from keras_lab.analysis.summary_columns import COLUMNS, LayerFacts, about_marks
 from keras_lab.analysis.summary_table import render
-from keras_lab.binary_weight import weights_of
-from keras_lab.convert.graph import (
-    binary_weights,
+from keras_lab.binary_weight import binary_weights, weights_of
+from keras_lab.layer_tree import leaf_layers
+from keras_lab.model_checks import (
     check_is_model,
-    leaf_layers,
+    is_built,
     no_binary_weights,
     no_weights_yet,
 )
 
 __all__ = ["EXPORT_ERRORS", "summary", "trial_export"]
 
-MACS = ("binary_macs", "float_macs", "xnor_macs")
 # What the exporter raises for a custom layer that it cannot convert, a full
 # disk or a wrong option.
 EXPORT_ERRORS = (ArithmeticError, AttributeError, ImportError, LookupError)
@@ -79,11 +78,11 @@ def summary(
 
 def _describe(model, exported):
     layers = leaf_layers(model)
-    unbuilt = [name for name, layer in layers.items() if not layer.built]
-    if not model.built or (unbuilt and not model.weights):
+    if not is_built(model):
         notes = [no_weights_yet(model)]
         return {"layers": [], "totals": _totals([], None), "notes": notes}
     notes = []
+    unbuilt = [name for name, layer in layers.items() if not layer.built]
     if unbuilt:
         notes.append(f"Not built, so without weights: {', '.join(unbuilt)}")
     report = None
@@ -93,35 +92,20 @@ def _describe(model, exported):
         report, problems = _export(model)
         notes += problems
     stored = _stored_bytes(model, report) if report else None
-    rows = list(_rows(model, layers, stored))
+    rows = [
+        {column.key: column.value(facts) for column in COLUMNS}
+        for facts in _facts(model, layers, stored)
+    ]
     totals = _totals(rows, report)
-    return {"layers": rows, "totals": totals, "notes": notes + _marks(rows)}
+    return {
+        "layers": rows,
+        "totals": totals,
+        "notes": notes + about_marks(rows),
+    }
 
 
-def _marks(rows):
-    """Explains the marks in the table."""
-    notes = []
-    if any(row["binary_macs"] is None for row in rows):
-        notes.append(
-            "MACs marked ? are not known: the layer is of another kind, or not "
-            "built. The totals do not include them."
-        )
-    if any(row["open"] for row in rows):
-        notes.append(
-            "MACs marked * are for one position on each axis of open size, "
-            "such as a time step."
-        )
-    if any(row["stored_as_float"] for row in rows):
-        notes.append(
-            "Bytes marked ! are those of a binary kernel that the file stores "
-            "with 32 bits per weight: the converter folded a batch norm into "
-            "it."
-        )
-    return notes
-
-
-def _rows(model, layers, stored):
-    """A row for each layer.
+def _facts(model, layers, stored):
+    """What is known about each layer.
 
     A weight that several layers share belongs to the first of them.
     """
@@ -131,85 +115,11 @@ def _rows(model, layers, stored):
     for name, layer in layers.items():
         weights = [w for w in layer.weights if id(w) not in seen]
         seen.update(map(id, weights))
-        yield {"name": name, **_row(layer, calls[id(layer)], weights, stored)}
-
-
-def _row(layer, calls, weights, stored):
-    binary = weights_of(weights)
-    latents = {id(weight.latent) for weight in binary}
-    other = [weight for weight in weights if id(weight) not in latents]
-    alphas = [weight.alpha.numpy().ravel() for weight in binary]
-    return {
-        "type": type(layer).__name__,
-        "output_shape": _output_shape(layer, calls),
-        "calls": len(calls),
-        "binary_params": _size([weight.latent for weight in binary]),
-        "float_params": _size(other),
-        "alpha": np.concatenate(alphas).tolist() if alphas else None,
-        "bytes": sum(weight.numpy().nbytes for weight in weights),
-        **_exported(binary, other, stored),
-        **_macs(layer, calls),
-    }
-
-
-def _exported(binary, other, stored):
-    if stored is None:
-        return {"exported_bytes": None, "stored_as_float": False}
-    kernels = [stored[id(weight)] for weight in binary]
-    # The converter folds vectors into one another, but keeps matrices.
-    matrices = [weight for weight in other if len(weight.shape) > 1]
-    return {
-        "exported_bytes": sum(n for n, _ in kernels) + 4 * _size(matrices),
-        "stored_as_float": any(in_float for _, in_float in kernels),
-    }
-
-
-def _size(variables):
-    return sum(math.prod(variable.shape) for variable in variables)
-
-
-def _output_shape(layer, calls):
-    if not calls:
-        # An input, or a layer that is never called.
-        return getattr(layer, "batch_shape", None)
-    call = calls[0]
-    if call.outputs is not None:
-        return keras.tree.map_structure(lambda x: tuple(x.shape), call.outputs)
-    try:
-        return tuple(layer.compute_output_shape(call.input_shape))
-    except (AttributeError, NotImplementedError, TypeError, ValueError):
-        return None
-
-
-def _macs(layer, calls):
-    lists = [products(layer, call.input_shape) for call in calls]
-    if None in lists:
-        return {**dict.fromkeys(MACS), "open": False}
-    parts = [part for parts in lists for part in parts]
-    # Not only its own weights: a shared one is multiplied here all the same.
-    latents = {id(w.latent) for w in weights_of(layer.weights)}
-    binary = [part for part in parts if id(part.kernel) in latents]
-    binary_macs = sum(part.macs for part in binary)
-    return {
-        "binary_macs": binary_macs,
-        "float_macs": sum(part.macs for part in parts) - binary_macs,
-        "xnor_macs": sum(part.macs for part in binary if part.sign_inputs),
-        "open": any(None in part.axes for part in parts),
-    }
+        yield LayerFacts(name, layer, calls[id(layer)], weights, stored)
 
 
 def _export(model):
     """The report about the packed file, or `None`, and a list of notes."""
-    broken = [
-        weight.path
-        for weight in model.weights
-        if not np.all(np.isfinite(weight.numpy()))
-    ]
-    if broken:
-        return None, [
-            "The model cannot be exported: NaN or infinite values in "
-            f"{', '.join(broken)}"
-        ]
     try:
         # Any tolerance will do: the file is only measured.
         return trial_export(model, tolerance=math.inf), []
@@ -238,7 +148,7 @@ def _stored_bytes(model, report):
         if row.kind == "binary":
             in_file[row.layer] += row.bytes
     return {
-        id(weight): (4 * _size([weight.latent]), True)
+        id(weight): (4 * math.prod(weight.latent.shape), True)
         if path in report.not_packed
         else (in_file[path], False)
         for path, weight in binary_weights(model).items()
@@ -246,9 +156,11 @@ def _stored_bytes(model, report):
 
 
 def _totals(rows, report):
-    names = ("binary_params", "float_params", "bytes", *MACS)
-    totals = {name: sum(row[name] or 0 for row in rows) for name in names}
-    totals["open"] = any(row["open"] for row in rows)
+    totals = {
+        column.key: column.total(row[column.key] or 0 for row in rows)
+        for column in COLUMNS
+        if column.total is not None
+    }
     totals["complete"] = all(row["binary_macs"] is not None for row in rows)
     totals["exported_bytes"] = totals["compression"] = None
     if report is not None:

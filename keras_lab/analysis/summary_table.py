@@ -7,22 +7,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from keras_lab.analysis.summary_columns import COLUMNS, number
+
 __all__ = ["render"]
 
-HEADER = (
-    "Layer (type)",
-    "Output shape",
-    "1-bit\nparams",
-    "32-bit\nparams",
-    "α",
-    "Bytes\nnow",
-    "Bytes\nexported",
-    "1-bit\nMACs",
-    "32-bit\nMACs",
-)
-UNKNOWN = "?"
-# The first two columns are text. Narrower than this, they are hard to read.
-TEXT_COLUMNS, NARROW = 2, 16
+SHOWN = [column for column in COLUMNS if column.header is not None]
+# These are text. Narrower than this, they are hard to read.
+TEXTS, NARROW = ("name", "output_shape"), 16
 # The largest width if there is no terminal.
 WIDTH = 200
 
@@ -44,35 +35,38 @@ def render(title: str, content: dict) -> str:
 
 
 def _table(rows, totals):
-    lines = [_line(row) for row in rows]
+    lines = [_cells(row) for row in rows]
     if totals["exported_bytes"] is not None:
         kernels = sum(row["exported_bytes"] for row in rows)
-        rest = totals["exported_bytes"] - kernels
-        lines.append(("scales, biases, graph", *[""] * 5, f"{rest:,}", "", ""))
-    lines.append(("total", "", *_cells(totals)))
+        rest = number(totals["exported_bytes"] - kernels)
+        lines.append({"name": "scales, biases, graph", "exported_bytes": rest})
+    lines.append({**_cells(totals), "name": "total"})
     table = Table()
-    for number, column in enumerate(zip(HEADER, *lines)):
+    for column in SHOWN:
+        cells = [column.header, *(line.get(column.key, "") for line in lines)]
+        width = max(len(x) for cell in cells for x in cell.split("\n"))
         # Names and shapes may wrap, numbers may not.
-        is_text = number < TEXT_COLUMNS
-        width = max(len(x) for cell in column for x in cell.split("\n"))
+        is_text = column.key in TEXTS
         table.add_column(
-            column[0],
+            column.header,
             min_width=min(width, NARROW) if is_text else width,
             justify="left" if is_text else "right",
             overflow="fold",
         )
-    for line in lines[:-1]:
-        table.add_row(*map(Text, line))
-    table.add_section()
-    table.add_row(*map(Text, lines[-1]))
+    for line in lines:
+        if line is lines[-1]:
+            table.add_section()
+        table.add_row(*(Text(line.get(column.key, "")) for column in SHOWN))
     return _printed(table)
 
 
-def _line(row):
-    name = f"{row['name']} ({row['type']})"
-    if row["calls"] > 1:
-        name += f" × {row['calls']}"
-    return name, str(row["output_shape"] or UNKNOWN), *_cells(row)
+def _cells(row):
+    """The texts of a row, by the keys of the columns."""
+    return {
+        column.key: column.text(row[column.key], row)
+        for column in SHOWN
+        if column.key in row
+    }
 
 
 def _printed(table):
@@ -82,36 +76,6 @@ def _printed(table):
     console.width = max(terminal, console.measure(table).minimum)
     console.print(table)
     return console.file.getvalue().rstrip()
-
-
-def _cells(row):
-    mark = "*" if row["open"] else ""
-    if not row.get("complete", True):
-        mark += f" + {UNKNOWN}"
-    exported = "–"
-    if row["exported_bytes"] is not None:
-        in_float = "!" if row.get("stored_as_float") else ""
-        exported = _number(row["exported_bytes"]) + in_float
-    return (
-        _number(row["binary_params"]),
-        _number(row["float_params"]),
-        _alpha(row.get("alpha")),
-        _number(row["bytes"]),
-        exported,
-        _number(row["binary_macs"]) + mark,
-        _number(row["float_macs"]) + mark,
-    )
-
-
-def _number(count):
-    return UNKNOWN if count is None else f"{count:,}"
-
-
-def _alpha(alpha):
-    if alpha is None:
-        return ""
-    low, high = min(alpha), max(alpha)
-    return f"{low:.4f}" if low == high else f"{low:.4f}–{high:.4f}"
 
 
 def _compression(factor):

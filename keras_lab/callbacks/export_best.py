@@ -8,14 +8,14 @@ import warnings
 import keras
 
 from keras_lab.analysis.summary import EXPORT_ERRORS, trial_export
-from keras_lab.convert.batch_norm import (
+from keras_lab.convert.batch_norm import recalibrate_batch_norm
+from keras_lab.convert.batches import (
     check_can_be_repeated,
     check_is_finite,
     input_batches,
-    recalibrate_batch_norm,
 )
-from keras_lab.convert.graph import is_built
 from keras_lab.files import check_target
+from keras_lab.model_checks import is_built
 
 __all__ = ["ExportBest"]
 

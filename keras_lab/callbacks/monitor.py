@@ -16,8 +16,8 @@ from keras_lab.analysis.measurements import (
     parts_of,
     sign_bits,
 )
-from keras_lab.convert.graph import no_binary_weights
 from keras_lab.files import check_target
+from keras_lab.model_checks import no_binary_weights
 
 __all__ = ["BinaryMonitor"]
 

@@ -6,7 +6,7 @@ import warnings
 import keras
 
 from keras_lab.binary_weight import full_precision, weights_of
-from keras_lab.convert.graph import leaf_layers
+from keras_lab.layer_tree import leaf_layers
 
 __all__ = ["ProgressiveBinarization"]
 

@@ -15,12 +15,10 @@ from keras_lab.convert.choose_layers import (
     choose_layers,
 )
 from keras_lab.convert.counterparts import options_of
-from keras_lab.convert.graph import is_functional, walk, with_inner_layers
-from keras_lab.convert.rebuild import (
-    Rebuilder,
-    check_can_rebuild,
-)
+from keras_lab.convert.rebuild import Rebuilder
 from keras_lab.convert.states import assign, assign_latents
+from keras_lab.layer_tree import walk, with_inner_layers
+from keras_lab.model_checks import check_built, check_is_model, is_functional
 
 __all__ = ["ConversionReport", "binarize_model"]
 
@@ -86,7 +84,8 @@ def binarize_model(
     >>> model, report = keras_lab.binarize_model(trained, return_report=True)
     >>> print(report)
     """
-    check_can_rebuild(model)
+    check_is_model(model)
+    check_built(model)
     if not is_functional(model):
         raise ValueError(
             f"Model '{model.name}' cannot be rebuilt from its layers: its "
@@ -129,7 +128,7 @@ class _Binarizer(Rebuilder):
         return binary
 
     def new_config(self, layer):
-        config = self.serialize(layer)
+        config = self.serializer.serialize(layer)
         change = self.changes.get(id(layer))
         return change_config(config, change) if change else config
 

@@ -23,16 +23,14 @@ import keras
 from keras_lab._backend import backend
 from keras_lab.binary_weight import full_precision, weights_of
 from keras_lab.convert.counterparts import convert_config, is_binary, use_class
-from keras_lab.convert.graph import is_keras_class, with_inner_layers
-from keras_lab.convert.rebuild import (
-    Rebuilder,
-    known_arguments,
-    unchanged_seeds,
-)
+from keras_lab.convert.rebuild import known_arguments, unchanged_seeds
+from keras_lab.convert.serializer import Serializer
 from keras_lab.convert.states import assign_latents
 from keras_lab.convert.trial_calls import computes_the_same, outputs, same
+from keras_lab.layer_tree import with_inner_layers
+from keras_lab.model_checks import is_keras_class
 
-__all__ = ["BinaryBlock", "change_config", "parts_of", "problem_of"]
+__all__ = ["BinaryBlock", "attribute_layers", "change_config", "problem_of"]
 
 PACKAGE = "keras_lab"
 
@@ -196,9 +194,7 @@ def problem_of(plan: dict, call) -> str | None:
 def _try_block(plan, call):
     """Raises an error if a custom layer is not the same as a block."""
     layer, (args, kwargs) = call.layer, call.arguments
-    block = Rebuilder().recreate(
-        layer, lambda node: change_config(node, {"plan": plan})
-    )
+    block = _recreate(layer, {"plan": plan})
     block(*args, **kwargs)
     assign_latents(layer, block)
     parts = [x for x in with_inner_layers(block) if isinstance(x, BinaryBlock)]
@@ -224,7 +220,7 @@ def _count(plan):
     return len(plan) - len(inner) + sum(map(_count, inner))
 
 
-def parts_of(layer: keras.Layer) -> dict[str, keras.Layer]:
+def attribute_layers(layer: keras.Layer) -> dict[str, keras.Layer]:
     """The layers that are attributes of a layer, by their keys in a plan."""
     found, seen = {}, set()
 
@@ -255,7 +251,13 @@ def _replacement(layer, change):
         # Its config may not even exist.
         layer.__class__ = _block_class(type(layer), json.dumps(plan))
         return layer
-    return Rebuilder().recreate(layer, lambda node: change_config(node, change))
+    return _recreate(layer, change)
+
+
+def _recreate(layer, change):
+    serializer = Serializer()
+    config = serializer.serialize(layer)
+    return serializer.deserialize(change_config(config, change))
 
 
 def _has_own_config(cls):

@@ -5,22 +5,17 @@ import fnmatch
 
 import numpy as np
 
-from keras_lab.convert.blocks import BinaryBlock, parts_of, problem_of
+from keras_lab.convert.blocks import BinaryBlock, attribute_layers, problem_of
 from keras_lab.convert.counterparts import (
+    can_be_first_or_last,
     can_convert,
     clip_limit,
-    counts,
     is_altered,
     why_not,
 )
-from keras_lab.convert.graph import (
-    first_and_last,
-    is_functional,
-    is_keras_class,
-    leaf_layers,
-    trace,
-    walk,
-)
+from keras_lab.convert.graph import first_and_last, trace
+from keras_lab.layer_tree import leaf_layers, own_weights, walk
+from keras_lab.model_checks import is_functional, is_keras_class
 
 __all__ = ["ConversionReport", "calls_by_path", "choose_layers"]
 
@@ -84,7 +79,7 @@ def choose_layers(model, calls, options, filters, skip_first, skip_last):
         A dict from the `id` of each layer to convert to its change, as in a
         plan (see `blocks.py`), and the `ConversionReport`.
     """
-    first, last = first_and_last(model, counts)
+    first, last = first_and_last(model, can_be_first_or_last)
     positions = dict.fromkeys(last, "last layer") if skip_last else {}
     if skip_first:
         positions |= dict.fromkeys(first, "first layer")
@@ -114,14 +109,14 @@ class _Chooser:
                 return
             # The block stays float and whole, so it has a single row.
             self.rows = rows
-        if self._add_row(path, layer, reason, [path]) is None:
+        if self._judge(path, layer, reason, [path]) is None:
             self.changes[id(layer)] = self._change(layer)
 
     def _change(self, layer):
         return {"options": self.options, "limit": clip_limit(layer)}
 
-    def _add_row(self, path, layer, reason, paths):
-        """Adds a row; returns why the layer is kept."""
+    def _judge(self, path, layer, reason, paths):
+        """Adds the row of a layer; returns why it is kept, or `None`."""
         if not self.wanted(paths, layer):
             reason = "not among the filters"
         if isinstance(layer, BinaryBlock):
@@ -129,33 +124,32 @@ class _Chooser:
         elif not (reason and _has_parts(layer)):
             reason = why_not(layer) or reason
         if layer.weights:
-            self._count(path, layer, layer.weights, reason)
+            self._add_row(path, layer, layer.weights, reason)
         return reason
 
-    def _count(self, path, layer, weights, reason):
+    def _add_row(self, path, layer, weights, reason):
         count = sum(int(np.prod(weight.shape)) for weight in weights)
         self.rows.append(Row(path, type(layer).__name__, count, reason))
 
     def _plan(self, block, path, around=()):
         """The plan of a custom layer, with a row for each layer inside."""
-        plan, inside = {}, walk(block)
-        paths = {id(x): f"{path}/{name}" for name, x in inside.items()}
+        plan = {}
+        paths = {id(x): f"{path}/{name}" for name, x in walk(block).items()}
         around = [*around, path, block.name]
-        others = {id(w) for part in inside.values() for w in part.weights}
-        own = [weight for weight in block.weights if id(weight) not in others]
+        own = own_weights(block)
         if own:
-            self._count(path, block, own, "a custom layer")
-        for key, part in parts_of(block).items():
+            self._add_row(path, block, own, "a custom layer")
+        for key, part in attribute_layers(block).items():
             inner = paths[id(part)]
             if _has_parts(part):
                 inner_plan = self._plan(part, inner, around)
                 if inner_plan:
                     plan[key] = {"plan": inner_plan}
-            elif self._add_rows(inner, part, [*around, inner]):
+            elif self._judge_part(inner, part, [*around, inner]):
                 plan[key] = self._change(part)
         return plan
 
-    def _add_rows(self, path, part, paths):
+    def _judge_part(self, path, part, paths):
         """Adds the rows of a layer in a block; returns whether to convert it.
 
         A model in it is converted as a whole, and has a row for each layer.
@@ -164,7 +158,7 @@ class _Chooser:
         if is_functional(part) and self.wanted(paths, part):
             leaves = leaf_layers(part).items()
             inner = {f"{path}/{name}": layer for name, layer in leaves}
-        reasons = [self._add_row(p, x, None, paths) for p, x in inner.items()]
+        reasons = [self._judge(p, x, None, paths) for p, x in inner.items()]
         return None in reasons
 
 
@@ -174,7 +168,7 @@ def _has_parts(layer):
         return False
     return any(
         can_convert(part) or is_altered(part) or _has_parts(part)
-        for part in parts_of(layer).values()
+        for part in attribute_layers(layer).values()
     )
 
 

@@ -8,18 +8,19 @@ import numpy as np
 
 import keras_lab.layers
 from keras_lab.constraints import WeightClip
-from keras_lab.convert.graph import is_keras_class, sublayers, with_inner_layers
+from keras_lab.layer_tree import sublayers, with_inner_layers
 from keras_lab.layers.attention import BinaryAttention
 from keras_lab.layers.base import BinaryLayer
 from keras_lab.layers.embedding import BinaryEmbedding
 from keras_lab.layers.recurrent import BinaryRecurrent, BinaryRNN
+from keras_lab.model_checks import is_keras_class
 from keras_lab.quantizers import get_input_quantizer, get_kernel_quantizer
 
 __all__ = [
+    "can_be_first_or_last",
     "can_convert",
     "clip_limit",
     "convert_config",
-    "counts",
     "inner_nodes",
     "is_altered",
     "is_binary",
@@ -159,7 +160,7 @@ def is_binary(layer: keras.Layer) -> bool:
     return isinstance(layer, BINARY_CLASSES)
 
 
-def counts(layer: keras.Operation) -> bool:
+def can_be_first_or_last(layer: keras.Operation) -> bool:
     """Whether there is a layer in it that is binary or could become binary.
 
     A layer that must stay as it is counts, too: the one after it is not first.

@@ -7,7 +7,8 @@ import numbers
 import keras
 from keras import ops
 
-from keras_lab.convert.graph import check_is_model, trace
+from keras_lab.convert.graph import trace
+from keras_lab.model_checks import check_is_model
 from keras_lab.models import LABModel
 
 __all__ = ["Distiller", "SoftTargets", "map_losses"]

@@ -1,19 +1,22 @@
 """`fine_tune`: the whole way from a trained network to a binary one."""
 
+import inspect
 import math
 
 import keras
 
 from keras_lab.convert.batch_norm import (
-    check_can_be_repeated,
-    check_count,
-    check_is_finite,
     recalibrate_batch_norm,
     trained_batch_norms,
 )
+from keras_lab.convert.batches import (
+    check_can_be_repeated,
+    check_count,
+    check_is_finite,
+)
 from keras_lab.convert.binarize import binarize_model
 from keras_lab.convert.distillation import Distiller, SoftTargets, map_losses
-from keras_lab.convert.graph import check_is_model
+from keras_lab.model_checks import check_is_model
 from keras_lab.optimizers import LABAdam
 
 __all__ = ["fine_tune"]
@@ -27,23 +30,14 @@ def fine_tune(
     train,
     validation_data=None,
     epochs: int = 30,
-    kernel_quantizer="lab",
-    input_quantizer=None,
-    loss=None,
-    metrics=None,
-    loss_weights=None,
+    binary: keras.Model | None = None,
     learning_rate: float = 0.002,
     batch_size: int = 128,
-    steps_per_epoch: int | None = None,
-    shuffle: bool = True,
-    distillation_weight: float = 1.0,
     distillation_loss=None,
+    distillation_weight: float = 1.0,
     callbacks=None,
     verbose: int = 1,
-    filters=None,
-    skip_first: bool = True,
-    skip_last: bool = True,
-    jit_compile="auto",
+    **fit_arguments,
 ):
     """Makes a trained network binary and trains it back to accuracy.
 
@@ -51,6 +45,9 @@ def fine_tune(
     `LABAdam` and a cosine learning rate while a `Distiller` learns from the
     trained network, and `recalibrate_batch_norm` again, also before each
     validation.
+
+    The loss, the metrics and the other options of `compile` are those that
+    `trained` was compiled with. To use others, compile it again.
 
     Args:
         trained: A trained Sequential or functional model. It is left unchanged.
@@ -61,29 +58,25 @@ def fine_tune(
             5,000 rows are those that batch norm is measured on.
         validation_data: The same. Without it, nothing is measured.
         epochs: The number of epochs. Defaults to `30`.
-        kernel_quantizer, input_quantizer: As in `binarize_model`.
-        loss, metrics, loss_weights: As in `compile`. Default to those that
-            `trained` was compiled with; the weights only with its loss.
+        binary: The network to train, which `binarize_model` has made from
+            `trained`. Defaults to `binarize_model(trained)`.
         learning_rate: Where the cosine begins. It ends at 0. Defaults to
             `0.002`.
         batch_size: The size of a batch of arrays. Defaults to `128`.
-        steps_per_epoch: As in `fit`. Needed for data of unknown length.
-        shuffle: As in `fit`.
-        distillation_weight: As `weight` in `Distiller`; 0 turns it off.
         distillation_loss: As in `Distiller`. Defaults to what belongs to the
             loss of each output: `SoftTargets` for a categorical crossentropy,
             the binary crossentropy for itself, else the mean squared error.
+        distillation_weight: As `weight` in `Distiller`; 0 turns it off.
         callbacks: As in `fit`.
         verbose: 0 for silence, 1 for a line per stage and the progress of
             `fit`, 2 for a line per epoch. Defaults to `1`.
-        filters, skip_first, skip_last: As in `binarize_model`.
-        jit_compile: As in `compile`. On TensorFlow and a CPU, `False` trains
-            convolutions faster. Defaults to `"auto"`.
+        **fit_arguments: Other arguments of `fit`. Data of unknown length needs
+            `steps_per_epoch`.
 
     Returns:
         A tuple of the binary model and the `keras.callbacks.History`. The
-        history also has the attributes `stages`, a dict from the name of each
-        stage to its measurements, and `report`, that of `binarize_model`.
+        history also has the attribute `stages`, a dict from the name of each
+        stage to its measurements.
 
     Example:
 
@@ -93,53 +86,35 @@ def fine_tune(
     >>> history.stages["fine-tuned"]["accuracy"]
     """
     check_is_model(trained)
-    compiled = trained.get_compile_config() or {}
-    if loss is None:
-        loss = getattr(trained, "loss", None)
-        loss_weights = loss_weights or compiled.get("loss_weights")
-        if loss is None:
-            raise ValueError(
-                "`fine_tune` needs the loss to train with, because the trained "
-                "model is not compiled. Received: loss=None"
-            )
-    if metrics is None:
-        metrics = _metrics_of(compiled, loss)
     check_count("epochs", epochs)
+    # Raises TypeError if `fit` has no such argument.
+    inspect.signature(keras.Model.fit).bind_partial(**fit_arguments)
+    options = _compile_options(trained)
     train = _data("train", train, batch_size)
     validation = validation_data
     if validation is not None:
         check_is_finite("validation_data", validation)
         validation = _data("validation_data", validation, batch_size)
     _check_has_no_text(trained, train["x"])
-    steps = steps_per_epoch or _steps(train, batch_size)
-    binary, report = binarize_model(
-        trained,
-        kernel_quantizer,
-        input_quantizer,
-        filters,
-        skip_first,
-        skip_last,
-        return_report=True,
-    )
+    steps = fit_arguments.get("steps_per_epoch") or _steps(train, batch_size)
+    if binary is None:
+        binary, report = binarize_model(trained, return_report=True)
+        if verbose:
+            print(report)
+    check_is_model(binary, "binary")
     student = Distiller(
         *_ends(binary),
         teacher=trained,
-        distillation_loss=distillation_loss or map_losses(_soft_loss, loss),
+        distillation_loss=distillation_loss
+        or map_losses(_soft_loss, trained.loss),
         weight=distillation_weight,
     )
     rate = keras.optimizers.schedules.CosineDecay(learning_rate, epochs * steps)
-    student.compile(
-        LABAdam(rate), loss, loss_weights, metrics, jit_compile=jit_compile
-    )
+    student.compile(LABAdam(rate), **options)
     # Compiled apart from the trained model, which is left unchanged. A metric
     # has a state, so the two models cannot share it.
     teacher = keras.Model(*_ends(trained))
-    teacher.compile(
-        loss=loss,
-        loss_weights=loss_weights,
-        metrics=keras.tree.map_structure(_copy_metric, metrics),
-        jit_compile=jit_compile,
-    )
+    teacher.compile(**_compile_options(trained))
     stages = {}
 
     def measure(stage, model):
@@ -151,31 +126,48 @@ def fine_tune(
             values = (f"{k} {v:.4g}" for k, v in found.items())
             print(f"{stage}: {', '.join(values)}", flush=True)
 
-    if verbose:
-        print(report)
     measure("float", teacher)
     measure("binarized", student)
     if _recalibrate(binary, train, batch_size):
         measure("recalibrated", student)
-    if not isinstance(callbacks, keras.callbacks.CallbackList):
-        callbacks = keras.tree.flatten(callbacks or [])
     before_validation = keras.callbacks.LambdaCallback(
         on_test_begin=lambda logs: _recalibrate(binary, train, batch_size)
     )
-    callbacks.append(before_validation)
     history = student.fit(
         **train,
         epochs=epochs,
-        steps_per_epoch=steps_per_epoch,
-        shuffle=shuffle,
         validation_data=validation_data,
-        callbacks=callbacks,
+        callbacks=[*keras.tree.flatten(callbacks or []), before_validation],
         verbose=verbose,
+        **fit_arguments,
     )
     _recalibrate(binary, train, batch_size)
     measure("fine-tuned", student)
-    history.stages, history.report = stages, report
+    history.stages = stages
     return binary, history
+
+
+def _compile_options(trained):
+    """New options of `compile` like those of a model, but no optimizer."""
+    loss = getattr(trained, "loss", None)
+    if loss is None:
+        raise ValueError(
+            "`fine_tune` needs the loss to train with. Compile the trained "
+            "model first: `trained.compile(loss=..., metrics=...)`. "
+            f"Received: model '{trained.name}' with loss=None"
+        )
+    config = trained.get_compile_config()
+    config = {k: v for k, v in config.items() if k not in ("optimizer", "loss")}
+    try:
+        options = keras.saving.deserialize_keras_object(config)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "The metrics of the trained model cannot be created again, because "
+            "Keras does not know their class. Register it with "
+            "`keras.saving.register_keras_serializable`. Received: a model "
+            f"compiled with metrics={config.get('metrics')}"
+        ) from error
+    return {**options, "loss": loss}
 
 
 def _ends(model):
@@ -240,28 +232,6 @@ def _recalibrate(model, train, batch_size):
         model, train["x"], max(batch_size, 32), rows=RECALIBRATION_ROWS
     )
     return True
-
-
-def _metrics_of(compiled, loss):
-    """New metrics like those that a model was compiled with."""
-    metrics = compiled.get("metrics")
-    if metrics is None:
-        known = _name(loss) if not isinstance(loss, (dict, list)) else ""
-        return ["accuracy"] if "crossentropy" in known else None
-    try:
-        return keras.saving.deserialize_keras_object(metrics)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            "The metrics of the trained model cannot be created again, because "
-            "Keras does not know their class. Pass `metrics`. "
-            f"Received: a model compiled with metrics={metrics}"
-        ) from error
-
-
-def _copy_metric(metric):
-    if not isinstance(metric, keras.Metric):
-        return metric
-    return type(metric).from_config(metric.get_config())
 
 
 def _soft_loss(loss):

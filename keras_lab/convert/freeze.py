@@ -12,16 +12,13 @@ from keras import ops
 
 from keras_lab.binary_weight import weights_of
 from keras_lab.convert.counterparts import public_keras_name
-from keras_lab.convert.rebuild import (
-    Rebuilder,
-    check_can_rebuild,
-)
+from keras_lab.convert.rebuild import Rebuilder
 from keras_lab.convert.states import assign, without_alphas
 from keras_lab.layers.attention import BinaryAttention
 from keras_lab.layers.base import BinaryLayer
 from keras_lab.layers.recurrent import BinaryRecurrent, BinaryRNN
 from keras_lab.layers.recurrent_cells import BinaryCell
-from keras_lab.quantizers import SignActivation
+from keras_lab.model_checks import check_built, check_is_model
 
 __all__ = ["freeze"]
 
@@ -61,7 +58,8 @@ def freeze(model: keras.Model, strict: bool = True) -> keras.Model:
 
     >>> keras_lab.freeze(model).save("plain.keras")
     """
-    check_can_rebuild(model)
+    check_is_model(model)
+    check_built(model)
     return _Freezer(strict).rebuild(model)
 
 
@@ -71,7 +69,7 @@ class _Freezer(Rebuilder):
     def __init__(self, strict):
         super().__init__()
         self.strict = strict
-        self._inlined = {}
+        self._signs = {}
 
     @functools.cached_property
     def _mixed(self):
@@ -83,13 +81,14 @@ class _Freezer(Rebuilder):
         return {key for key, found in ranks.items() if len(found) > 1}
 
     def new_config(self, layer):
-        config = self.serialize(layer)
+        config = self.serializer.serialize(layer)
         has_sign = _is_sign(config["config"].get("activation"))
         if has_sign and "build_config" not in config:
             # A layer without weights does not save the shape of its inputs.
             config["build_config"] = {"input_shape": layer.input.shape}
-        # A model between signs takes inputs of one rank only.
-        self._inline = id(layer) in self._mixed
+        if id(layer) in self._mixed:
+            # A model between signs takes inputs of one rank only.
+            self._signs[id(layer)] = _take_signs(config["config"])
         config = self._plain(config)
         if self.strict and _names_keras_lab(config):
             raise ValueError(
@@ -100,23 +99,14 @@ class _Freezer(Rebuilder):
             )
         return config
 
-    def new_layer(self, layer):
-        new = super().new_layer(layer)
-        if id(layer) in self._mixed:
-            self._inlined[id(new)] = layer
-        return new
-
     def check(self, layer, new, call):
         if self.strict:
             super().check(layer, new, call)
 
-    def call(self, layer, *args, **kwargs):
-        old = self._inlined.get(id(layer))
-        if old is None:
-            return layer(*args, **kwargs)
-        (x,) = args
-        y = layer(x if old.input_quantizer is None else _sign(x), **kwargs)
-        return _sign(y) if isinstance(old.activation, SignActivation) else y
+    def call(self, layer, new, args, kwargs):
+        before, after = self._signs.get(id(layer), (False, False))
+        y = new(*map(_sign, args) if before else args, **kwargs)
+        return _sign(y) if after else y
 
     def set_weights(self, layer, new):
         binary = {id(w.latent): w for w in weights_of(layer.weights)}
@@ -131,14 +121,15 @@ class _Freezer(Rebuilder):
             )
         old_weights = without_alphas(layer.weights)
         new_weights = without_alphas(new.weights)
-        values = []
-        for weight, target in zip(old_weights, new_weights):
-            value = weight
-            if id(weight) in binary and id(target) not in kept:
-                # The value that the forward pass uses.
-                value = binary[id(weight)].value()
-            values.append((weight.name, ops.convert_to_numpy(value)))
-        values += [(w.name, w.numpy()) for w in old_weights[len(values) :]]
+        # Kernels have the value that the forward pass uses.
+        values = [
+            binary[id(weight)].value() if id(weight) in binary else weight
+            for weight in old_weights
+        ]
+        values = [
+            (weight.name, ops.convert_to_numpy(value))
+            for weight, value in zip(old_weights, values)
+        ]
         assign(new, new_weights, values)
         for weight, target in zip(old_weights, new_weights):
             if id(target) in kept:
@@ -171,23 +162,23 @@ class _Freezer(Rebuilder):
             cls = keras.saving.get_registered_object(name)
             if issubclass(cls, (BinaryCell, BinaryRecurrent)):
                 return self._plain_recurrent(node, config, cls)
+            if issubclass(cls, (BinaryLayer, BinaryAttention)):
+                return self._plain_layer(node, config, cls)
             if issubclass(cls, BinaryRNN):
                 _use_keras_class(node, cls)
-            if issubclass(cls, (BinaryLayer, BinaryAttention)):
-                quantizer = config["input_quantizer"]
-                between = issubclass(cls, BinaryLayer) and _is_sign(quantizer)
-                if quantizer and not between:
-                    config["kernel_quantizer"] = None
-                    return node
-                del config["kernel_quantizer"]
-                _use_keras_class(node, cls)
-        before = _is_sign(config.pop("input_quantizer", None))
-        after = _is_sign(config.get("activation"))
-        if after:
-            config["activation"] = "linear"
-        if self._inline or not (before or after):
+        return self._between_signs(node, *_take_signs(config))
+
+    def _plain_layer(self, node, config, cls):
+        quantizer = config["input_quantizer"]
+        if issubclass(cls, BinaryLayer) and _is_sign(quantizer):
+            quantizer = None  # The sign can be taken before the layer.
+        if quantizer:
+            config["kernel_quantizer"] = None
             return node
-        return self._between_signs(node, before, after)
+        signs = _take_signs(config)
+        del config["kernel_quantizer"], config["input_quantizer"]
+        _use_keras_class(node, cls)
+        return self._between_signs(node, *signs)
 
     def _plain_recurrent(self, node, config, cls):
         one_hot = config["one_hot"]
@@ -210,6 +201,8 @@ class _Freezer(Rebuilder):
 
     def _between_signs(self, node, before, after):
         """The config of a model: the layer between one or two signs."""
+        if not (before or after):
+            return node
         shape = node["build_config"]["input_shape"]
         channels_first = node["config"].get("data_format") == "channels_first"
         channels = 1 if channels_first else len(shape) - 1
@@ -218,19 +211,19 @@ class _Freezer(Rebuilder):
             n if axis == channels else None for axis, n in enumerate(shape)
         ]
         x = keras.Input(batch_shape=sizes)
-        layer = self.deserialize(node)
+        layer = self.serializer.deserialize(node)
         y = layer(_sign(x) if before else x)
         model = keras.Model(x, _sign(y) if after else y, name=layer.name)
-        return {**node, **self.serialize(model)}
+        return {**node, **self.serializer.serialize(model)}
 
     def _after_one_hot(self, node, length):
         """The config of a model: indices to one-hot vectors, then the layer."""
         shape = node.pop("build_config")["input_shape"]
-        layer = self.deserialize(node)
+        layer = self.serializer.deserialize(node)
         x = keras.Input(batch_shape=shape, dtype="int32")
         y = layer(ops.one_hot(ops.squeeze(x, -1), length))
         model = keras.Model(x, y, name=layer.name)
-        return {**node, **self.serialize(model)}
+        return {**node, **self.serializer.serialize(model)}
 
 
 def _with_signs(plan):
@@ -274,6 +267,17 @@ def _names_keras_lab(node):
 
 def _is_sign(value):
     return isinstance(value, dict) and value.get("registered_name") == SIGN
+
+
+def _take_signs(config):
+    """Removes the signs of a layer's inputs and outputs; tells which it had."""
+    before = _is_sign(config.get("input_quantizer"))
+    after = _is_sign(config.get("activation"))
+    if before:
+        config["input_quantizer"] = None
+    if after:
+        config["activation"] = "linear"
+    return before, after
 
 
 def _sign(x):

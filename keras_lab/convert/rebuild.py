@@ -9,61 +9,17 @@ import collections
 import contextlib
 import inspect
 import random
-import types
 
 import keras
 
-from keras_lab.convert.counterparts import inner_nodes
-from keras_lab.convert.graph import (
-    Call,
-    check_built,
-    check_is_model,
-    is_functional,
-    is_keras_class,
-    leaf_layers,
-    sublayers,
-    trace,
-    walk,
-    with_inner_layers,
-)
+from keras_lab.convert.graph import Call, trace
+from keras_lab.convert.serializer import Serializer, is_users
 from keras_lab.convert.states import copy_state
 from keras_lab.convert.trial_calls import computes_the_same
+from keras_lab.layer_tree import walk, with_inner_layers
+from keras_lab.model_checks import is_functional
 
-__all__ = [
-    "Rebuilder",
-    "check_can_rebuild",
-    "known_arguments",
-    "unchanged_seeds",
-]
-
-
-def check_can_rebuild(model) -> None:
-    """Raises an error if a model cannot be rebuilt from its layers."""
-    check_is_model(model)
-    check_built(model)
-    if is_functional(model):
-        for part in leaf_layers(model, is_functional).values():
-            _check_config(part, "layer")
-    else:
-        _check_config(model, "model")
-
-
-def _check_config(layer, kind):
-    try:
-        layer.get_config()
-    except Exception as error:
-        # It is the user's code, which may raise anything.
-        problem = f"its `get_config` raises {type(error).__name__}: {error}"
-        if isinstance(error, NotImplementedError):
-            problem = (
-                "its class has no `get_config`. Give it one with all arguments "
-                "of `__init__`, or write a model as a functional one, "
-                "`keras.Model(inputs, outputs)`"
-            )
-        raise ValueError(
-            f"The {kind} '{layer.name}' cannot be rebuilt: {problem}. "
-            f"Received: a {kind} of type {type(layer).__name__}"
-        ) from error
+__all__ = ["Rebuilder", "known_arguments", "unchanged_seeds"]
 
 
 @contextlib.contextmanager
@@ -89,16 +45,15 @@ class Rebuilder:
         pairs: Each layer with the one that replaces it.
         models: The same for models, the inner ones first.
         calls: The calls in the graph of the model, if it has one.
+        serializer: What the layers are serialized with.
     """
 
     def __init__(self):
         self.pairs = []
         self.models = []
         self.calls = []
+        self.serializer = Serializer()
         self._copies = {}
-        self._functions = {}
-        self._parts = set()
-        self._classes = {}
 
     def new_config(self, layer: keras.Layer) -> dict:
         """The serialized form of the layer that replaces a layer."""
@@ -122,7 +77,7 @@ class Rebuilder:
         """Returns the new model."""
         self.calls = trace(model).calls if is_functional(model) else []
         layers = [layer for layer in walk(model).values() if layer.weights]
-        self._parts = set(map(id, [*layers, *model.variables]))
+        self.serializer = Serializer(map(id, [*layers, *model.variables]))
         with unchanged_seeds():
             rebuilt = self._copy(model)
             for layer, new in self.pairs:
@@ -132,74 +87,6 @@ class Rebuilder:
                 if _has_custom_layers(call.layer):
                     self.check(call.layer, self._copy(call.layer), call)
         return rebuilt
-
-    def serialize(self, layer: keras.Layer) -> dict:
-        """The serialized form of a layer, with references to its functions.
-
-        Keras writes a function as its name or its code. Neither is enough to
-        find it again: two functions may have the same name, as all lambdas do,
-        and the code does not include the names that it uses.
-        """
-        config = keras.saving.serialize_keras_object(layer)
-        self._refer_to_functions(config, layer)
-        return config
-
-    def deserialize(self, config: dict):
-        """Creates the object that `serialize` described."""
-        objects = {**self._classes, **self._functions}
-        with keras.saving.custom_object_scope(objects):
-            return keras.saving.deserialize_keras_object(
-                config, safe_mode=False
-            )
-
-    def _refer_to_functions(self, node, owner):
-        config, parts = node.get("config"), sublayers(owner)
-        if not isinstance(config, dict):
-            return
-        if type(owner).build is keras.Layer.build:
-            # Keras would call it built, but only a call builds what is inside.
-            node.pop("build_config", None)
-        for name, value in config.items():
-            original = getattr(owner, name, None)
-            is_function = isinstance(original, types.FunctionType)
-            if is_function and _is_users(original) and isinstance(value, dict):
-                self._check_uses_no_part(original, owner)
-                config[name] = self._reference(original)
-            for inner in inner_nodes(value):
-                # A config may also have an input, or operations.
-                name_inside = inner["config"].get("name")
-                found = [part for part in parts if part.name == name_inside]
-                if found:
-                    parts.remove(found[0])
-                    self._refer_to_functions(inner, found[0])
-
-    def _check_uses_no_part(self, function, owner):
-        """Raises ValueError if a function uses a layer of the model.
-
-        The new model would depend on the old one.
-        """
-        found = inspect.getclosurevars(function)
-        for name, used in {**found.globals, **found.nonlocals}.items():
-            is_layer = isinstance(used, keras.Layer)
-            inside = with_inner_layers(used) if is_layer else [used]
-            if not self._parts.isdisjoint(map(id, inside)):
-                raise ValueError(
-                    f"The function of layer '{owner.name}' and the model share "
-                    f"'{name}', for example a tied embedding, so they cannot "
-                    "be rebuilt. Convert the part of the model without them. "
-                    f"Received: a layer of type {type(owner).__name__} that "
-                    f"uses {used!r:.200}"
-                )
-
-    def _reference(self, function):
-        key = f"keras_lab_function_{id(function)}"
-        self._functions[key] = function
-        return {
-            "module": "builtins",
-            "class_name": "function",
-            "config": key,
-            "registered_name": "function",
-        }
 
     def _copy(self, layer):
         if id(layer) not in self._copies:
@@ -214,23 +101,23 @@ class Rebuilder:
         if not isinstance(layer, keras.Layer):
             # An operation, such as a product.
             return type(layer).from_config(layer.get_config())
-        new = self.new_layer(layer)
+        new = self._new_layer(layer)
         new.name = layer.name  # A config may lack it.
         self.pairs.append((layer, new))
         return new
 
-    def new_layer(self, layer: keras.Layer) -> keras.Layer:
+    def _new_layer(self, layer):
         """Creates the layer that replaces a layer, without weights."""
-        self._find_classes(layer)
         config = self.new_config(layer)
         try:
             try:
-                return self.deserialize(config)
+                return self.serializer.deserialize(config)
             except TypeError:
                 known = known_arguments(type(layer), config["config"])
                 if "name" not in known or len(known) == len(config["config"]):
                     raise
-                return self.deserialize(self.lenient_config(config, known))
+                config = self.lenient_config(config, known)
+                return self.serializer.deserialize(config)
         except TypeError as error:
             raise ValueError(
                 f"'{layer.name}' cannot be rebuilt from its config. Give its "
@@ -246,57 +133,37 @@ class Rebuilder:
         """
         return {**config, "config": known}
 
-    def call(self, layer, *args, **kwargs):
-        """Calls a new layer in the graph of the new model."""
-        return layer(*args, **kwargs)
-
-    def recreate(self, layer: keras.Layer, change) -> keras.Layer:
-        """Creates one layer again, from a change of its serialized form."""
-        self._find_classes(layer)
-        return self.deserialize(change(self.serialize(layer)))
-
-    def _find_classes(self, layer):
-        # Keras finds only classes that are registered.
-        self._classes = {
-            keras.saving.get_registered_name(type(part)): type(part)
-            for part in with_inner_layers(layer)
-            if not is_keras_class(type(part))
-        }
+    def call(self, layer, new, args, kwargs):
+        """Calls what replaces a layer, in the graph of the new model."""
+        return new(*args, **kwargs)
 
     def _new_model(self, model):
         shared = _shared_with_inner_models(model)
-        if shared:
-            return self._flat_model(model, shared)
         if isinstance(model, keras.Sequential):
-            inputs = _new_inputs(keras.Model(model.inputs, model.outputs))
+            ends = model.inputs[0], model.outputs[0]
+            graph = keras.Model(*ends, name=model.name)
+            if shared:
+                return self._new_functional(graph, shared)
             layers = [self._copy(part) for part in model.layers]
-            return keras.Sequential([*inputs, *layers], name=model.name)
-        # Not compiled, and not an instance of a subclass.
-        model = keras.Model(model.input, model.output, name=model.name)
-        return keras.models.clone_model(
-            model,
-            _new_inputs(model),
-            clone_function=self._copy,
-            call_function=self.call,
-        )
+            return keras.Sequential(
+                [_new_inputs(graph), *layers], name=model.name
+            )
+        return self._new_functional(model, shared)
 
-    def _flat_model(self, model, shared):
-        """A new model without inner models that hold one of the layers.
+    def _new_functional(self, model, shared):
+        """A new model without inner models that hold one of the shared layers.
 
         Keras cannot load a file in which two models share a layer.
         """
         graph = trace(model, enter=lambda inner: _holds(inner, shared))
-        if isinstance(model, keras.Sequential):
-            ends = model.inputs[0], model.outputs[0]
-            model = keras.Model(*ends, name=model.name)
         inputs = _new_inputs(model)
-        flat = keras.tree.flatten(inputs)
-        new = dict(zip(map(id, graph.inputs), flat))
+        new = dict(zip(map(id, graph.inputs), keras.tree.flatten(inputs)))
         for call in graph.calls:
             args, kwargs = keras.tree.map_structure(
                 lambda x: new.get(id(x), x), call.arguments
             )
-            outputs = self.call(self._copy(call.layer), *args, **kwargs)
+            layer = self._copy(call.layer)
+            outputs = self.call(call.layer, layer, args, kwargs)
             flat = zip(*map(keras.tree.flatten, (call.outputs, outputs)))
             new.update((id(old), tensor) for old, tensor in flat)
         outputs = [new[id(x)] for x in graph.outputs]
@@ -335,12 +202,8 @@ def known_arguments(cls: type, config: dict) -> dict:
 def _has_custom_layers(layer):
     """Whether a class of the user is in it, not of Keras or keras_lab."""
     return isinstance(layer, keras.Layer) and any(
-        map(_is_users, map(type, with_inner_layers(layer)))
+        map(is_users, map(type, with_inner_layers(layer)))
     )
-
-
-def _is_users(thing):
-    return thing.__module__.partition(".")[0] not in ("keras", "keras_lab")
 
 
 def _new_inputs(model):

@@ -4,7 +4,7 @@ import tempfile
 
 from keras_lab.binary_weight import weights_of
 from keras_lab.convert.counterparts import is_altered
-from keras_lab.convert.graph import with_inner_layers
+from keras_lab.layer_tree import with_inner_layers
 
 __all__ = ["assign", "assign_latents", "copy_state", "without_alphas"]
 

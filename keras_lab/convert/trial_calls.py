@@ -12,7 +12,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_lab.convert.graph import Call, is_keras_class, with_inner_layers
+from keras_lab.convert.graph import Call
+from keras_lab.layer_tree import with_inner_layers
+from keras_lab.model_checks import is_keras_class
 
 __all__ = ["computes_the_same", "outputs", "same"]
 

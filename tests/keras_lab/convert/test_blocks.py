@@ -1,5 +1,7 @@
 """`binarize_model` goes into custom layers, or keeps them whole."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -154,7 +156,7 @@ class Reader(layers.Layer):
 class Caller(Reader):
     def call(self, x):
         if type(self.dense) is not layers.Dense:
-            raise RuntimeError("I call only my own")
+            raise RuntimeError("I call only my own. " + "word " * 99)
         return self.dense(x)
 
 
@@ -185,7 +187,7 @@ class Forgetful(Reader):
     ("make", "reason"),
     [
         (Late, "creates other"),
-        (Caller, ": RuntimeError: I call only my own"),
+        (Caller, r": RuntimeError: I call only my own\. .* word …$"),
         (Reader, "reads the weights of a layer inside it directly"),
         (Trainer, "reads the weights of a layer inside it directly"),
     ],
@@ -196,26 +198,13 @@ def test_a_block_that_cannot_be_converted_stays_whole_and_is_named(
     model, x = model_of(make(), Block(name="other")), random((2, 4, 6))
     new, report = keras_lab.binarize_model(model, return_report=True)
     rows = {row.layer: row.skipped for row in report}
-    assert reason in rows[model.layers[1].name]
+    assert re.search(reason, rows[model.layers[1].name])
     assert rows["other/a"] is None
     assert type(new.layers[1]) is make
     start, kept = (
         keras.Model(m.inputs[0], m.layers[1].output) for m in (model, new)
     )
     np.testing.assert_allclose(kept(x), start(x), rtol=1e-4, atol=1e-4)
-
-
-def test_a_long_reason_is_cut_at_a_word(monkeypatch):
-    def call(self, x):
-        if type(self.dense) is not layers.Dense:
-            raise RuntimeError("word " * 99)
-        return self.dense(x)
-
-    monkeypatch.setattr(Caller, "call", call)
-    _, report = keras_lab.binarize_model(
-        model_of(Caller(), Block()), return_report=True
-    )
-    assert report[1].skipped.endswith(" word …")
 
 
 class Unregistered(Nested):

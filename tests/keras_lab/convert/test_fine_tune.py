@@ -50,7 +50,7 @@ def test_each_stage_is_measured_and_the_trained_model_stays(capsys):
     assert len(history.history["loss"]) == 5
     printed = capsys.readouterr().out
     assert all(f"{stage}: accuracy" in printed for stage in stages)
-    assert len(keras_lab.binary_weights(model)) == len(history.report.converted)
+    assert len(keras_lab.binary_weights(model)) == 1
     assert_same(before, trained.get_weights())
 
 
@@ -63,13 +63,13 @@ def test_several_outputs_each_have_their_loss():
     }
     trained = keras.Model(inputs, outputs)
     loss = {"label": "sparse_categorical_crossentropy", "value": "mse"}
+    trained.compile(loss=loss)
     target = {"label": Y, "value": X[:, :1]}
     model, history = keras_lab.fine_tune(
         trained,
         (X, target),
         validation_data=(X, target),
         epochs=1,
-        loss=loss,
         verbose=0,
     )
     assert set(model.output) == {"label", "value"}
@@ -81,22 +81,32 @@ def test_several_outputs_each_have_their_loss():
     assert binary.name == "binary_crossentropy"
 
 
+class Metric(keras.metrics.MeanSquaredError):
+    """Not registered."""
+
+
 class Endless(keras.utils.PyDataset):
     num_batches = None
 
 
 def test_what_is_missing_is_named_before_the_work():
     plain = sequential((6,), *(layers.Dense(4) for _ in range(3)))
-    with pytest.raises(ValueError, match="Received: loss=None"):
+    with pytest.raises(ValueError, match="with loss=None"):
         keras_lab.fine_tune(plain, (X, Y))
+    plain.compile(loss="mse")
     with pytest.raises(TypeError, match=r"`validation_data`.*a generator"):
-        keras_lab.fine_tune(plain, (X, Y), iter([(X, Y)]), loss="mse")
+        keras_lab.fine_tune(plain, (X, Y), iter([(X, Y)]))
     with pytest.raises(ValueError, match="`validation_data` must have an end"):
-        keras_lab.fine_tune(plain, (X, Y), Endless(), loss="mse")
+        keras_lab.fine_tune(plain, (X, Y), Endless())
     with pytest.raises(ValueError, match="of length 4"):
-        keras_lab.fine_tune(plain, (X, Y, Y, Y), loss="mse")
+        keras_lab.fine_tune(plain, (X, Y, Y, Y))
     with pytest.raises(ValueError, match="epochs=0"):
-        keras_lab.fine_tune(plain, (X, Y), loss="mse", epochs=0)
+        keras_lab.fine_tune(plain, (X, Y), epochs=0)
+    with pytest.raises(TypeError, match="argument 'kernel_quantizer'"):
+        keras_lab.fine_tune(plain, (X, Y), kernel_quantizer="bwn")
+    plain.compile(loss="mse", metrics=[Metric()])
+    with pytest.raises(ValueError, match="does not know their class"):
+        keras_lab.fine_tune(plain, (X, Y))
     with pytest.raises(TypeError, match="must be a Keras model"):
         keras_lab.fine_tune(None, (X, Y))
 
@@ -147,18 +157,20 @@ def test_the_weights_of_losses_and_samples_count():
     assert found == pytest.approx(float(np.ravel(expected)[0]), rel=1e-5)
 
 
-def test_each_validation_sees_recalibrated_batch_norms():
-    def always_three(y, y_pred):
-        return 3 * keras.ops.ones(keras.ops.shape(y)[0])
+@keras.saving.register_keras_serializable("test_fine_tune")
+def always_three(y, y_pred):
+    return 3 * keras.ops.ones(keras.ops.shape(y)[0])
 
-    _, history = keras_lab.fine_tune(
-        classifier(epochs=1),
-        (X, Y),
-        (X, Y),
-        epochs=2,
-        metrics=[always_three],
-        verbose=0,
+
+def test_each_validation_sees_recalibrated_batch_norms():
+    """Of a network that was converted before, with other quantizers."""
+    trained = classifier(epochs=1)
+    trained.compile(loss=trained.loss, metrics=[always_three])
+    binary = keras_lab.binarize_model(trained, "bwn", skip_last=False)
+    model, history = keras_lab.fine_tune(
+        trained, (X, Y), (X, Y), epochs=2, binary=binary, verbose=0
     )
+    assert model is binary
     last = history.history["val_loss"][-1]
     found = history.stages["fine-tuned"]
     assert found["loss"] == pytest.approx(last, rel=1e-5)

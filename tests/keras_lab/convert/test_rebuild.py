@@ -156,9 +156,10 @@ def test_a_model_that_cannot_be_made_again_is_named():
         keras_lab.freeze(model)
     with pytest.raises(ValueError, match="no `get_config`"):
         keras_lab.freeze(sequential((4,), WithoutConfig(len)))
+    model = sequential((4,), layers.Dense(3), WithoutConfig(2))
     model.layers[1].get_config = lambda: {}["units"]
-    with pytest.raises(ValueError, match=r"layer 'mine'.*KeyError: 'units'"):
-        keras_lab.binarize_model(model)
+    with pytest.raises(ValueError, match=r"'mine'.*KeyError: 'units'"):
+        in_full_precision(model)
     empty = keras.Sequential([keras_lab.BinaryDense(3)], name="empty")
     with pytest.raises(ValueError, match=r"no weights yet.*'empty'"):
         keras_lab.freeze(empty)

@@ -6,8 +6,8 @@ import pytest
 from keras import layers
 
 import keras_lab
-from keras_lab.binary_weight import weights_of
-from keras_lab.convert.graph import binary_weights, leaf_layers, walk
+from keras_lab.binary_weight import binary_weights, weights_of
+from keras_lab.layer_tree import leaf_layers, walk
 from tests.keras_lab.support import Subclassed, sequential
 
 
