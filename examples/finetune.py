@@ -34,16 +34,10 @@ import numpy as np
 
 import keras_lab
 import tflite_export
-from examples.environment import (
-    environment,
-    markdown_table,
-    mean_and_spread,
-    origin,
-    show_table,
-    write_json,
-)
+from examples.environment import environment, origin, write_json
 from examples.finetune_figure import draw
 from examples.finetune_trials import SignOfReLU, TwoSteps, center_kernels
+from examples.pages import markdown_table, mean_and_spread, show_table
 from examples.paper import data as datasets
 from examples.paper.data import Part
 from keras_lab.quantizers import BWN, LAB, BinaryConnect

@@ -32,7 +32,7 @@ import numpy as np
 
 import keras_lab
 from examples.environment import environment
-from examples.paper import results
+from examples.paper import measurements, results
 from examples.paper.data import DataError, Part
 from examples.paper.recipes import COMPARED, PARTS, RATES, RECIPES, WHY, Plan
 from examples.paper.results import Finished, RunError
@@ -257,7 +257,7 @@ def _train_epoch(model, parts, plan, epoch):
         logs[name] = model.evaluate(batches, verbose=0, return_dict=True)
     numbers = {"learning_rate": rate}
     for name, values in logs.items():
-        loss = results.finite(values["loss"])
+        loss = measurements.finite(values["loss"])
         numbers[f"{name}_loss"] = loss
         if "categorical_accuracy" in values:
             error = round(100 * (1 - values["categorical_accuracy"]), 4)
@@ -266,7 +266,7 @@ def _train_epoch(model, parts, plan, epoch):
     numbers["train_seconds"] = round(trained - began, 2)
     numbers["seconds"] = round(time.monotonic() - began, 2)
     numbers["zeroed_gradients"] = int(model.optimizer.counts.zeroed.numpy())
-    return {**numbers, **results.scales(model)}
+    return {**numbers, **measurements.scales(model)}
 
 
 def _record(result, numbers, model, parts, measure):
@@ -278,11 +278,13 @@ def _record(result, numbers, model, parts, measure):
     result["epochs_done"] += 1
     result["selected"] = best = results.select(result["history"], measure)
     if measure == "error" and best and best["epoch"] == result["epochs_done"]:
-        result["hits"] = results.hits(model, parts["test"], EVALUATION_BATCH)
-    gradient = results.recurrent_gradient(model, parts["validation"])
+        result["hits"] = measurements.hits(
+            model, parts["test"], EVALUATION_BATCH
+        )
+    gradient = measurements.recurrent_gradient(model, parts["validation"])
     if gradient is not None:
-        result["recurrent_gradient"] = results.histogram(gradient)
-        result["rows"] = results.rows(model, parts["train"])
+        result["recurrent_gradient"] = measurements.histogram(gradient)
+        result["rows"] = measurements.rows(model, parts["train"])
 
 
 def _show(numbers, part, measure):
