@@ -82,6 +82,13 @@ def _band(axes, x, values, style, **look):
     return line
 
 
+def _label_log(axis):
+    """Labels 1, 2 and 5 times each power of ten."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("")
+
+
 def by_epoch(runs, name, curves, label=None):
     """A table by epoch; a curve is a scheme, a part, a style and a label."""
     panels = []
@@ -111,14 +118,10 @@ def by_epoch(runs, name, curves, label=None):
         counts = [cells[scheme].epochs for scheme, *_ in found]
         if max(counts) > 5 * min(counts):  # A short run is seen, too.
             axes.set_xscale("log")
-            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.xaxis.set_major_formatter("{x:g}")
-            axes.xaxis.set_minor_formatter("")
+            _label_log(axes.xaxis)
         if measure == "error":
             axes.set_yscale("log")
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter("")
+            _label_log(axes.yaxis)
     return _finish(figure, list(lines.values()))
 
 
