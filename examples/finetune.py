@@ -195,6 +195,14 @@ class Recorder(keras.callbacks.Callback):
         write_json(self.path, self.result)
 
 
+def load(options) -> tuple[keras.Model, Part, Part]:
+    """Returns the float network and what to train and to test it on."""
+    try:
+        return load_network(options.model), *load_data(options.data)
+    except (datasets.DataError, OSError, ValueError, KeyError) as error:
+        sys.exit(f"error: {error}")
+
+
 def load_network(path) -> keras.Model:
     """Returns the float network of a file; `RESNET8` may be downloaded."""
     if path == RESNET8:
@@ -258,11 +266,7 @@ def parse(parser, argv=None):
 def main(argv=None):
     options = parse(make_parser(), argv)
     keras_lab.config.keep_memory()
-    try:
-        trained = load_network(options.model)
-        train, test = load_data(options.data)
-    except (datasets.DataError, OSError, ValueError, KeyError) as error:
-        sys.exit(f"error: {error}")
+    trained, train, test = load(options)
     options.output.mkdir(parents=True, exist_ok=True)
     for seed in options.seed:
         for scheme in options.scheme:

@@ -90,8 +90,7 @@ def parse(argv=None):
 def main(argv=None):
     options = parse(argv)
     keras_lab.config.keep_memory()
-    trained = finetune.load_network(options.model)
-    train, test = finetune.load_data(options.data)
+    trained, train, test = finetune.load(options)
     if options.validation:
         data = datasets.cifar10(raw=True)
         train, test = data.train, finetune.as_float(data.validation)
