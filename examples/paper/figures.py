@@ -135,8 +135,7 @@ def by_size(runs, name, size, label, sharey):
     figure, (paper, ours) = _panels(2, sharex=True, sharey=sharey)
     at = [column.at for column in table.columns]
     for scheme in table.schemes:
-        printed = [c.printed()[scheme] for c in table.columns]
-        printed = [float(text.split()[0]) for text in printed]
+        printed = [float(c.paper[scheme].split()[0]) for c in table.columns]
         paper.plot(at, printed, STYLE[scheme], label=SCHEMES[scheme].title)
         points = [
             (column.at, np.mean(values), _deviation(values))

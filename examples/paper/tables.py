@@ -14,29 +14,45 @@ from examples.paper.results import Run, by_seed
 from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
 
 DECIMALS = {"error": 2, "loss": 3}
+# The paper's columns, in the order of `SCHEMES`. In brackets is the gap to full
+# precision.
+PAPER = {
+    "MNIST": "1.190, 1.280, 1.310, 1.180, 1.470, 1.530, 1.380",
+    "CIFAR-10": "11.900, 9.860, 10.510, 10.500, 12.870, 12.620, 12.280",
+    "SVHN": "2.277, 2.450, 2.535, 2.354, 3.500, 3.435, 3.362",
+    "K = 16": "2.738, 3.200 (0.462), 3.119 (0.461), 3.050 (0.312)",
+    "K = 32": "2.585, 2.777 (0.192), 2.743 (0.158), 2.742 (0.157)",
+    "K = 64": "2.277, 2.450 (0.173), 2.535 (0.258), 2.354 (0.077)",
+    "K = 128": "2.146, 2.315 (0.169), 2.319 (0.173), 2.200 (0.054)",
+    "War and Peace": "1.268, 2.942, 1.313, 1.291, 3.050, 1.424, 1.376",
+    "Linux Kernel": "1.329, 3.532, 1.307, 1.305, 3.624, 1.426, 1.409",
+    "TS = 10": "1.527, 1.528 (0.001), 1.532 (0.005), 1.527 (0.000)",
+    "TS = 50": "1.310, 2.980 (1.670), 1.325 (0.015), 1.324 (0.014)",
+    "TS = 100": "1.268, 2.942 (1.674), 1.313 (0.045), 1.291 (0.023)",
+    "TS = 150": "1.249, 2.872 (1.623), 1.311 (0.062), 1.285 (0.036)",
+}
 
 
 class Column(NamedTuple):
     """An experiment of the paper, and ours beside it.
 
     Args:
-        title: The experiment.
+        title: The experiment, and the key of the paper's numbers.
         ours: Our experiments, by what follows the title at the head of their
             columns. It is `"ours"` if the network has the paper's size.
             Experiments that did not run are left out, unless all are.
-        paper: The paper's number for each scheme, as printed. In brackets is
-            the gap to full precision.
         at: The number of filters or of time steps, if columns differ in that.
     """
 
     title: str
     ours: Mapping[str, str]
-    paper: str = ""
     at: int | None = None
 
-    def printed(self) -> dict[str, str]:
-        """The paper's number for each scheme."""
-        return dict(zip(SCHEMES, self.paper.split(", "))) if self.paper else {}
+    @property
+    def paper(self) -> dict[str, str]:
+        """The paper's number for each scheme, as printed."""
+        found = PAPER.get(self.title)
+        return dict(zip(SCHEMES, found.split(", "))) if found else {}
 
 
 class Table(NamedTuple):
@@ -53,52 +69,23 @@ class Table(NamedTuple):
 
 
 SMALL = "ours (128 cells)"
+SMALL_TEXT = "war_and_peace-cells128"
 TABLES = {
     "table1": Table(
         [
+            Column("MNIST", {"ours": "mnist"}),
             Column(
-                "MNIST",
-                {"ours": "mnist"},
-                "1.190, 1.280, 1.310, 1.180, 1.470, 1.530, 1.380",
+                "CIFAR-10", {"ours": "cifar10", "ours (width 32)": "cifar10_20"}
             ),
-            Column(
-                "CIFAR-10",
-                {"ours": "cifar10", "ours (width 32)": "cifar10_20"},
-                "11.900, 9.860, 10.510, 10.500, 12.870, 12.620, 12.280",
-            ),
-            Column(
-                "SVHN",
-                {"ours": "svhn", "ours (width 32)": "svhn-width32"},
-                "2.277, 2.450, 2.535, 2.354, 3.500, 3.435, 3.362",
-            ),
+            Column("SVHN", {"ours": "svhn", "ours (width 32)": "svhn-width32"}),
         ]
     ),
     "table2": Table(
         [
-            Column(
-                "K = 16",
-                {"ours": "svhn-width16"},
-                "2.738, 3.200 (0.462), 3.119 (0.461), 3.050 (0.312)",
-                at=16,
-            ),
-            Column(
-                "K = 32",
-                {"ours": "svhn-width32"},
-                "2.585, 2.777 (0.192), 2.743 (0.158), 2.742 (0.157)",
-                at=32,
-            ),
-            Column(
-                "K = 64",
-                {"ours": "svhn"},
-                "2.277, 2.450 (0.173), 2.535 (0.258), 2.354 (0.077)",
-                at=64,
-            ),
-            Column(
-                "K = 128",
-                {"ours": "svhn-width128"},
-                "2.146, 2.315 (0.169), 2.319 (0.173), 2.200 (0.054)",
-                at=128,
-            ),
+            Column("K = 16", {"ours": "svhn-width16"}, at=16),
+            Column("K = 32", {"ours": "svhn-width32"}, at=32),
+            Column("K = 64", {"ours": "svhn"}, at=64),
+            Column("K = 128", {"ours": "svhn-width128"}, at=128),
         ],
         WEIGHT_ONLY,
         equal_epochs=True,
@@ -106,43 +93,20 @@ TABLES = {
     "table3": Table(
         [
             Column(
-                "War and Peace",
-                {"ours": "war_and_peace", SMALL: "war_and_peace-cells128"},
-                "1.268, 2.942, 1.313, 1.291, 3.050, 1.424, 1.376",
+                "War and Peace", {"ours": "war_and_peace", SMALL: SMALL_TEXT}
             ),
             Column(
                 "Linux Kernel",
                 {"ours": "linux_kernel", SMALL: "linux_kernel-cells128"},
-                "1.329, 3.532, 1.307, 1.305, 3.624, 1.426, 1.409",
             ),
         ],
     ),
     "table4": Table(
         [
-            Column(
-                "TS = 10",
-                {SMALL: "war_and_peace-cells128-steps10"},
-                "1.527, 1.528 (0.001), 1.532 (0.005), 1.527 (0.000)",
-                at=10,
-            ),
-            Column(
-                "TS = 50",
-                {SMALL: "war_and_peace-cells128-steps50"},
-                "1.310, 2.980 (1.670), 1.325 (0.015), 1.324 (0.014)",
-                at=50,
-            ),
-            Column(
-                "TS = 100",
-                {SMALL: "war_and_peace-cells128"},
-                "1.268, 2.942 (1.674), 1.313 (0.045), 1.291 (0.023)",
-                at=100,
-            ),
-            Column(
-                "TS = 150",
-                {SMALL: "war_and_peace-cells128-steps150"},
-                "1.249, 2.872 (1.623), 1.311 (0.062), 1.285 (0.036)",
-                at=150,
-            ),
+            Column("TS = 10", {SMALL: f"{SMALL_TEXT}-steps10"}, at=10),
+            Column("TS = 50", {SMALL: f"{SMALL_TEXT}-steps50"}, at=50),
+            Column("TS = 100", {SMALL: SMALL_TEXT}, at=100),
+            Column("TS = 150", {SMALL: f"{SMALL_TEXT}-steps150"}, at=150),
         ],
         WEIGHT_ONLY,
         equal_epochs=True,
@@ -151,14 +115,13 @@ TABLES = {
     "no_norm": Table(
         [
             Column(
-                "no batch norm",
-                {"ours (width 512)": "mnist_no_norm-width512"},
+                "no batch norm", {"ours (width 512)": "mnist_no_norm-width512"}
             )
         ]
     ),
     "schedule": Table(
         [
-            Column("the paper's rates", {"ours": "war_and_peace-cells128"}),
+            Column("the paper's rates", {"ours": SMALL_TEXT}),
             Column("×0.65 after each epoch", {"ours": "war_and_peace_short"}),
         ],
         WEIGHT_ONLY,
@@ -233,7 +196,7 @@ def rows(runs: list[Run], table: Table) -> Iterator[dict]:
         row = {"scheme": SCHEMES[scheme].title}
         for column, head, cells in columns:
             if column.paper:
-                row[f"{column.title}, paper"] = column.printed()[scheme]
+                row[f"{column.title}, paper"] = column.paper[scheme]
             gap_to = cells["full_precision"] if table.equal_epochs else None
             row[f"{column.title}, {head}"] = format_cell(cells[scheme], gap_to)
         yield row
