@@ -1,9 +1,9 @@
 """Measures keras_lab, by itself and against other libraries.
 
 `python -m benchmarks` runs every part that has not run and writes the tables of
-`results/benchmarks/README.md`. `harness.py` times and keeps results, one module
-per part measures, `peers/` has one worker per library, and `report.py` turns
-the JSON files into tables.
+`results/benchmarks/README.md`. `harness.py` times and keeps results, `parts/`
+has one module per measurement, `peers/` one worker per library and `runtimes/`
+one per runtime, and `report.py` puts the tables into the documents.
 """
 
 import os

@@ -10,55 +10,34 @@ after an interrupt the same command continues.
 
 import argparse
 import multiprocessing
-import os
+import pkgutil
 import sys
 from pathlib import Path
 
 import filelock
 
-from benchmarks import harness, report
+from benchmarks import harness, parts, report
 
-PARTS = (
-    "peers_train_step",
-    "peers_accuracy",
-    "peers_files",
-    "recurrent_step",
-    "containers",
-    "resnet8",
-    "deep_int8",
-    "open_batch",
-    "low_bits",
-)
-BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
-# Parts that run only if you name them, with the names of their files.
-ON_REQUEST = {
-    "backend_step": f"train_step_{BACKEND}",
-    "runtime_support": "runtimes",
-}
+NAMES = [module.name for module in pkgutil.iter_modules(parts.__path__)]
+ALL = {name: harness.part(name) for name in NAMES}
+DEFAULT = [n for n, part in ALL.items() if not hasattr(part, "ON_REQUEST")]
 
 
-def parse(argv, module, parts):
+def parse(argv):
     parser = argparse.ArgumentParser(
-        prog=f"python -m {module}", description=__doc__.split("\n\n")[0]
+        prog="python -m benchmarks", description=__doc__.split("\n\n")[0]
     )
-    parser.set_defaults(parts=parts)
     add = parser.add_argument
-    if parts is None:
-        add(
-            "parts",
-            nargs="*",
-            metavar="PART",
-            help="default: "
-            f"{', '.join(PARTS)}; on request: {', '.join(ON_REQUEST)}",
-        )
+    on_request = ", ".join(sorted({*ALL} - {*DEFAULT}))
+    text = f"default: {', '.join(DEFAULT)}; on request: {on_request}"
+    add("parts", nargs="*", metavar="PART", help=text)
     add("--again", action="store_true", help="run finished parts again")
     add("--quick", action="store_true", help="a smoke test; needs --results")
     add("--report", action="store_true", help="run nothing, write the tables")
     add("--results", type=Path, metavar="DIR", help="the folder of results")
     arguments = parser.parse_args(argv)
-    known = [*PARTS, *ON_REQUEST]
-    if unknown := {*arguments.parts} - {*known}:
-        parser.error(f"the parts are {', '.join(known)}. Received: {unknown}")
+    if unknown := {*arguments.parts} - {*ALL}:
+        parser.error(f"the parts are {', '.join(ALL)}. Received: {unknown}")
     if arguments.quick and arguments.results is None:
         parser.error("--quick needs --results: its numbers mean nothing.")
     arguments.results = (arguments.results or harness.RESULTS).resolve()
@@ -71,9 +50,10 @@ def run_part(name, arguments) -> bool:
     A part that runs again writes to another file, which replaces the old one at
     the end.
     """
-    path = output = arguments.results / f"{ON_REQUEST.get(name, name)}.json"
+    file = getattr(ALL[name], "RESULT", name)
+    path = output = arguments.results / f"{file}.json"
     if arguments.again:
-        output = path.with_suffix(".again.json")
+        output = path.with_suffix(".again")
     elif path.exists() and harness.read_result(path).get("finished", True):
         print(f"{name}: finished before")
         return True
@@ -94,17 +74,17 @@ def run_in_process(*arguments) -> bool:
     return process.exitcode == 0
 
 
-def main(argv=None, module="benchmarks", parts=None) -> int:
+def main(argv=None) -> int:
     """Runs the parts, writes the tables, and returns the exit code."""
-    arguments, done = parse(argv, module, parts), []
+    arguments, done = parse(argv), []
     try:
         if not arguments.report:
             arguments.results.mkdir(parents=True, exist_ok=True)
             # Two benchmarks at the same time would disturb each other.
             lock = arguments.results / ".benchmarks.lock"
             with filelock.FileLock(lock, timeout=0):
-                parts = arguments.parts or PARTS
-                done = [run_part(name, arguments) for name in parts]
+                names = arguments.parts or DEFAULT
+                done = [run_part(name, arguments) for name in names]
         for path in report.write(arguments.results):
             print(f"wrote {path}")
     except KeyboardInterrupt:

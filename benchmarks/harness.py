@@ -1,6 +1,6 @@
 """What every benchmark shares: timing in turns, and results as JSON files.
 
-A benchmark is a module with these names:
+A benchmark is a module in `parts/` with these names:
 
 - `OPTIONS`: the settings with their defaults. The JSON file has them too.
 - `QUICK`: other settings, for a smoke test.
@@ -8,6 +8,9 @@ A benchmark is a module with these names:
   rows of a cell share. Without it there is one cell.
 - `measure(cell, options, content)` returns the rows of a cell. `content` is
   what the file has so far, with the `versions` of the peers.
+- `table(content)` returns the table of a file in Markdown.
+- `RESULT`: the name of its file, if it is not that of the module.
+- `ON_REQUEST = True`: it runs only if you name it.
 """
 
 import datetime
@@ -50,10 +53,10 @@ def interleave(candidates, rounds, clock=time.perf_counter):
 
 def ratio(seconds, name, baseline):
     """Returns median and quartiles of a ratio, taken round by round."""
-    return spread([a / b for a, b in zip(seconds[name], seconds[baseline])])
+    return quartiles([a / b for a, b in zip(seconds[name], seconds[baseline])])
 
 
-def spread(values):
+def quartiles(values):
     """Returns median and quartiles."""
     low = median = high = values[0]
     if len(values) > 1:
@@ -119,9 +122,14 @@ def _continued(path, content):
     return previous
 
 
+def part(name):
+    """Returns the module of a benchmark."""
+    return importlib.import_module(f"benchmarks.parts.{name}")
+
+
 def run(name, path, quick):
-    """Measures a part of this package. Runs in a process of its own."""
-    benchmark = importlib.import_module(f"benchmarks.{name}")
+    """Measures a benchmark. Runs in a process of its own."""
+    benchmark = part(name)
     try:
         measure(name, benchmark, path, benchmark.QUICK if quick else {})
     except (ResultError, OSError) as error:

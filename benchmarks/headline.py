@@ -3,7 +3,9 @@
 import re
 import statistics
 
-from benchmarks.tables import NETWORKS, cell, errors, find, megabytes, table
+from benchmarks.parts.peers_accuracy import errors
+from benchmarks.tables import NETWORKS, cell_text, find, megabytes
+from examples.pages import markdown_table
 
 # The columns: a method of training, and the formats of the files that are
 # compared with ours.
@@ -37,7 +39,7 @@ def headline(results):
         key = {"network": "mlp", "jit_compile": xla}
         found = [find(steps, method=m, **key) for m in methods[:-1]]
         texts = [
-            cell(r, lambda r: f"{r['ratio']['median']:.2f}") for r in found
+            cell_text(r, lambda r: f"{r['ratio']['median']:.2f}") for r in found
         ]
         lines.append([title, *texts, "–"])
     title = "test error, MNIST network, 512 units, 10 epochs"
@@ -61,7 +63,7 @@ def headline(results):
             rows = [row for row in files if row["network"] == network]
             texts = [best(rows, f or [ours], value, show) for f in formats]
             lines.append([quantity.format(title), *texts])
-    return table(["", *COLUMNS], lines)
+    return markdown_table(["", *COLUMNS], lines)
 
 
 def best(rows, formats, value, show):
@@ -69,7 +71,7 @@ def best(rows, formats, value, show):
     found = [find(rows, format=format) for format in formats]
     made = [row for row in found if row and "cannot" not in row]
     if not made:
-        return cell(found[0], str)
+        return cell_text(found[0], str)
     row = min(made, key=value)
     name = re.sub("tflite_|clusters_", "", row["format"])
     name = f" ({name.replace('clusters', 'float32')})" if found[1:] else ""

@@ -25,14 +25,8 @@ import keras
 
 import keras_lab
 import tflite_export
-from examples.environment import (
-    environment,
-    markdown_table,
-    mean_and_spread,
-    origin,
-    show_table,
-    write_json,
-)
+from examples.environment import environment, origin, write_json
+from examples.pages import markdown_table, mean_and_spread, show_table
 from examples.paper import data as datasets
 from examples.text_options import load_text, make_parser
 

@@ -4,8 +4,7 @@ import datetime
 import json
 import os
 import platform
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -68,20 +67,6 @@ def write_text(path: str | Path, text: str) -> None:
         partial.write_text(text)
 
 
-def mean_and_spread(values: Sequence[float], digits: int) -> str:
-    """Mean ± standard deviation over runs, if they differ."""
-    mean = f"{statistics.fmean(values):.{digits}f}"
-    if len(set(values)) == 1:
-        return mean
-    return f"{mean} ± {statistics.stdev(values):.{digits}f}"
-
-
-def markdown_table(heads: Sequence[str], lines: Iterable[Sequence]) -> str:
-    """Returns a Markdown table, for the heads of its columns and its lines."""
-    rows = [heads, ["---"] * len(heads), *lines]
-    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
-
-
 def origin(environments: Iterable[dict]) -> str:
     """When something was measured, and with which versions."""
     names = ("date", "keras_lab", "keras", "tensorflow", "numpy")
@@ -92,13 +77,3 @@ def origin(environments: Iterable[dict]) -> str:
     )
     versions = ", ".join(map(" ".join, zip(names[1:], versions)))
     return f"Measured {date}. {versions}."
-
-
-def show_table(folder: Path, text: str) -> None:
-    """Prints a table, and puts it into the README of its folder, if any."""
-    print("\n" + text)
-    page = folder / "README.md"
-    if page.exists():
-        before, begin, rest = page.read_text().partition("<!-- table -->\n")
-        _, end, after = rest.partition("<!-- end -->")
-        write_text(page, f"{before}{begin}{text}\n{end}{after}")

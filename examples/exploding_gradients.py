@@ -26,8 +26,8 @@ from matplotlib.figure import Figure
 import keras_lab
 from examples.environment import environment, write_json
 from examples.paper import data as datasets
+from examples.paper.measurements import recurrent_gradient
 from examples.paper.recipes import WAR_AND_PEACE
-from examples.paper.results import recurrent_gradient
 from examples.paper.schemes import SCHEMES, WEIGHT_ONLY
 from examples.text_options import load_text, make_parser
 

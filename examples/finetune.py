@@ -2,7 +2,6 @@
 
     python examples/finetune.py --epochs 5
     python examples/finetune.py --model my.keras --data my.npz --no-augment
-    python examples/finetune.py --report results/finetune
 
 The network is the ResNet-8 of MLPerf Tiny on CIFAR-10, unless `--model` and
 `--data` name others: a classifier that ends in a softmax, and a file with the
@@ -13,13 +12,10 @@ is measured at each stage: of the float network, right after binarization, with
 batch norm recalibrated, after fine-tuning, and of the exported file. Each run
 writes a JSON file with the numbers, the `.keras` and the `.tflz` file. An
 interrupted run continues after its last whole epoch when you give the same
-command again. `--validation` chooses settings without looking at the test
-images: it trains on 45,000 images and measures on the other 5,000.
+command again. `finetune_trials.py` tries more settings.
 """
 
 import argparse
-import collections
-import itertools
 import json
 import math
 import os
@@ -34,16 +30,7 @@ import numpy as np
 
 import keras_lab
 import tflite_export
-from examples.environment import (
-    environment,
-    markdown_table,
-    mean_and_spread,
-    origin,
-    show_table,
-    write_json,
-)
-from examples.finetune_figure import draw
-from examples.finetune_trials import SignOfReLU, TwoSteps, center_kernels
+from examples.environment import environment, write_json
 from examples.paper import data as datasets
 from examples.paper.data import Part
 from keras_lab.quantizers import BWN, LAB, BinaryConnect
@@ -57,32 +44,13 @@ RESNET8_URL = (
 RESNET8_HASH = (
     "5f938a8eea605438cc7360aa13c987bc6d7bd0c8d931b2917361ae7ae4eeda2f"
 )
-# What a row of the table is called, and its quantizer.
+# The quantizer of each scheme, with its title.
 SCHEMES = {
     "lab": ("LAB", LAB()),
     "lab_channel": ("LAB per channel", LAB("channel")),
     "bwn": ("BWN", BWN()),
     "bwn_channel": ("BWN per channel", BWN("channel")),
     "binary_connect": ("BinaryConnect", BinaryConnect()),
-}
-STAGES = ("float", "binarized", "recalibrated", "fine-tuned", "exported")
-# What the runs of a row have in common, besides the scheme. The defaults are
-# not shown in the table.
-SETTINGS = {
-    "model": RESNET8,
-    "epochs": None,
-    "images": None,
-    "validation": False,
-    "batch": 128,
-    "learning_rate": 0.002,
-    "distill": 1.0,
-    "temperature": 2.0,
-    "progressive": 0,
-    "keep": None,
-    "center": None,
-    "inputs": None,
-    "two_step": 0,
-    "augment": True,
 }
 BORDER = 4
 
@@ -125,45 +93,48 @@ def move_and_mirror(images, rng):
     return padded[np.arange(count)[:, None, None], rows, columns]
 
 
-def run(scheme, seed, trained, train, test, options) -> None:
+def stays_float(layer, options) -> bool:
+    return options.keep is not None and layer.name in options.keep
+
+
+def run(
+    trained, train, test, options, scheme, seed,
+    progressive=None, input_quantizer=None,
+) -> None:  # fmt: skip
     """One scheme and one seed, from the float network to the exported file."""
     path = options.output / f"{scheme}-{seed}.json"
-    settings = {name: getattr(options, name) for name in SETTINGS}
-    result = previous(path, {"scheme": scheme, "seed": seed, **settings})
+    about = {"scheme": scheme, "seed": seed, **settings(options)}
+    result = previous(path, about)
     if "exported" in result.get("accuracy", {}):
         print(f"{path} is finished.")
         return
     keras.utils.set_random_seed(seed)
-    batches = Batches(*(a[: options.images] for a in train), options, seed)
+    batches = Batches(*train, options, seed)
     backup = keras.callbacks.BackupAndRestore(
         path.with_suffix(".backup"), delete_checkpoint=False
     )
-    progressive = keras_lab.callbacks.ProgressiveBinarization(
-        options.progressive
-    )
-    if options.two_step:
-        progressive = TwoSteps(options.two_step)
-
-    def filters(layer):
-        return layer.name not in (options.keep or ())
-
-    if options.center:
-        center_kernels(trained, filters, options.center == "standard")
+    if progressive is None:
+        progressive = keras_lab.callbacks.ProgressiveBinarization(
+            options.progressive
+        )
     trained.compile(
         loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
         # On a CPU, XLA takes 1.7 times as long for the convolutions.
         jit_compile=False,
     )
-    inputs = SignOfReLU() if options.inputs else None
+    binary = keras_lab.binarize_model(
+        trained,
+        SCHEMES[scheme][1],
+        input_quantizer,
+        lambda layer: not stays_float(layer, options),
+    )
     model, history = keras_lab.fine_tune(
         trained,
         batches,
         validation_data=test,
         epochs=options.epochs,
-        binary=keras_lab.binarize_model(
-            trained, SCHEMES[scheme][1], inputs, filters
-        ),
+        binary=binary,
         learning_rate=options.learning_rate,
         distillation_loss=keras_lab.SoftTargets(options.temperature),
         distillation_weight=options.distill,
@@ -182,20 +153,28 @@ def run(scheme, seed, trained, train, test, options) -> None:
     )
     (scores,) = tflite_export.run(path.with_suffix(".tflz"), test.x).values()
     accuracy["exported"] = float(np.mean(scores.argmax(axis=-1) == test.y))
-    print(f"{path.stem}: exported {accuracy['exported']:.2%}")
+    for stage, value in accuracy.items():
+        print(f"{path.stem}: {stage} {value:.2%}")
     result["accuracy"] = {k: round(v, 6) for k, v in accuracy.items()}
     result["file_bytes"] = report.file_bytes
     result["float_file_bytes"] = report.float_bytes
     write_json(path, {**result, "environment": environment()})
 
 
+def settings(options) -> dict:
+    """What the runs of a row of the table have in common."""
+    others = ("data", "output", "scheme", "seed")
+    found = {k: v for k, v in vars(options).items() if k not in others}
+    return {**found, "model": Path(options.model).name}
+
+
 def previous(path, settings) -> dict:
     """The result in a file, finished or not, or a new one."""
-    result = {**settings, "history": {}}
-    if path.exists():
-        result = SETTINGS | json.loads(path.read_text())
+    if not path.exists():
+        return {**settings, "history": {}}
+    result = json.loads(path.read_text())
     for name, value in settings.items():
-        if result[name] != value:
+        if result.get(name, value) != value:
             sys.exit(
                 f"error: {path} was made with {name}={result[name]!r}. "
                 f"Name another --output. Received: {name}={value!r}"
@@ -222,95 +201,50 @@ class Recorder(keras.callbacks.Callback):
         write_json(self.path, self.result)
 
 
-def load(options):
-    """Returns the float network and the data to train and test it with."""
-    path = options.model
-    if path is None:
-        folder = datasets.data_folder()
+def load(options) -> tuple[keras.Model, Part, Part]:
+    """Returns the float network and what to train and to test it on."""
+    try:
+        return load_network(options.model), *load_data(options.data)
+    except (datasets.DataError, OSError, ValueError, KeyError) as error:
+        sys.exit(f"error: {error}")
+
+
+def load_network(path) -> keras.Model:
+    """Returns the float network of a file; `RESNET8` may be downloaded."""
+    if path == RESNET8:
         path = keras.utils.get_file(
             RESNET8,
             RESNET8_URL,
-            cache_dir=folder,
+            cache_dir=datasets.data_folder(),
             cache_subdir="pretrained",
             file_hash=RESNET8_HASH,
         )
-    options.model = Path(path).name
-    model = keras_lab.files.load_model(path)
-    if options.data is not None:
-        with np.load(options.data) as arrays:
-            train, test = (
-                Part(arrays[f"x_{part}"], arrays[f"y_{part}"].ravel())
-                for part in ("train", "test")
-            )
-    else:
+    return keras_lab.files.load_model(path)
+
+
+def load_data(path) -> tuple[Part, Part]:
+    """Returns what to train and to test on: of a file, or else CIFAR-10."""
+    if path is None:
         data = datasets.cifar10(raw=True)
-        train, test = data.train, data.validation
-        if not options.validation:
-            # The float network was trained on the validation images, too.
-            train, test = (
-                Part(*map(np.concatenate, zip(train, test))),
-                data.test,
-            )
-    return model, train, test._replace(x=test.x.astype("float32"))
+        # The float network was trained on the validation images, too.
+        both = zip(data.train, data.validation)
+        return Part(*map(np.concatenate, both)), as_float(data.test)
+    with np.load(path) as arrays:
+        train, test = (
+            Part(arrays[f"x_{part}"], arrays[f"y_{part}"].ravel())
+            for part in ("train", "test")
+        )
+    return train, as_float(test)
 
 
-def read(folder: Path) -> dict[tuple, list[dict]]:
-    """Reads the results below a folder and groups them by their settings."""
-    results = collections.defaultdict(list)
-    for path in sorted(folder.rglob("*-*.json")):
-        result = SETTINGS | json.loads(path.read_text())
-        if "exported" in result.get("accuracy", {}):
-            results[describe(result), result["epochs"]].append(result)
-
-    def trials_last(item):
-        (title, epochs), _ = item
-        return "validation" in title, epochs, title
-
-    return dict(sorted(results.items(), key=trials_last))
+def as_float(part):
+    return part._replace(x=part.x.astype("float32"))
 
 
-def describe(result) -> str:
-    """The scheme of a result, and which of its settings are not the default."""
-    words = [SCHEMES[result["scheme"]][0]]
-    for name, default in SETTINGS.items():
-        value = result[name]
-        if name == "epochs" or value == default:
-            continue
-        if isinstance(value, list):
-            value = " ".join(value)
-        name = name.replace("_", " ")
-        words.append(name if value is True else f"{name} {value}")
-    return ", ".join(words)
-
-
-def table(results) -> str:
-    """Accuracy in percent at each stage, over the runs."""
-    lines = []
-    for (title, epochs), runs in results.items():
-        stages = [
-            mean_and_spread([100 * run["accuracy"][stage] for run in runs], 2)
-            for stage in STAGES
-        ]
-        size = np.mean([run["file_bytes"] for run in runs]) / 1000
-        lines.append([title, epochs, len(runs), *stages, f"{size:.1f} kB"])
-    return markdown_table(("scheme", "epochs", "runs", *STAGES, "file"), lines)
-
-
-def report(folder: Path) -> None:
-    """Prints the table of a folder, and writes its page's table and figure."""
-    results = read(folder)
-    if (folder / "README.md").exists():
-        draw(results, folder / "accuracy.png")
-    runs = itertools.chain(*results.values())
-    about = origin(run["environment"] for run in runs)
-    show_table(folder, f"{table(results)}\n\n{about}")
-
-
-def parse(argv=None):
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--report", type=Path, help="only the table of a folder of results")
-    add("--model", help="a .keras or .h5 file; ResNet-8 if not given")
+    add("--model", default=RESNET8, help="a .keras or .h5 file")
     add("--data", help="an .npz file; CIFAR-10 if not given")
     add("--scheme", nargs="+", choices=SCHEMES, default=["lab"])
     add("--seed", nargs="+", type=int, default=[1])
@@ -321,38 +255,28 @@ def parse(argv=None):
     add("--temperature", type=float, default=2.0, help="of distillation")
     add("--progressive", type=int, default=0, help="epochs; default: none")
     add("--keep", nargs="+", help="names of more layers that stay float")
-    add("--center", choices=("mean", "standard"), help="the latent kernels")
-    add("--inputs", choices=("sign",), help="binarize them, too")
-    add("--two-step", type=int, default=0, help="epochs with float weights")
-    add("--images", type=int, help="train only on the first N images")
-    add("--validation", action="store_true", help="leave out the test images")
     add("--no-augment", dest="augment", action="store_false")
     add("--output", type=Path, default=Path("finetune"))
+    return parser
+
+
+def parse(parser, argv=None):
     options = parser.parse_args(argv)
-    if options.model and not options.data:
+    if options.model != RESNET8 and not options.data:
         parser.error("--model needs --data, to train and to test it on.")
-    for name in ("progressive", "two_step"):
-        if not 0 <= getattr(options, name) < options.epochs:
-            option = name.replace("_", "-")
-            parser.error(f"--{option} must be less than --epochs.")
+    if not 0 <= options.progressive < options.epochs:
+        parser.error("--progressive must be less than --epochs.")
     return options
 
 
 def main(argv=None):
-    options = parse(argv)
-    if options.report:
-        report(options.report)
-        return
+    options = parse(make_parser(), argv)
     keras_lab.config.keep_memory()
-    try:
-        model, train, test = load(options)
-    except (datasets.DataError, OSError, ValueError, KeyError) as error:
-        sys.exit(f"error: {error}")
+    trained, train, test = load(options)
     options.output.mkdir(parents=True, exist_ok=True)
     for seed in options.seed:
         for scheme in options.scheme:
-            run(scheme, seed, model, train, test, options)
-    report(options.output)
+            run(trained, train, test, options, scheme, seed)
 
 
 if __name__ == "__main__":

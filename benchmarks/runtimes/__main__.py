@@ -5,4 +5,4 @@ import sys
 from benchmarks.__main__ import main
 
 if __name__ == "__main__":
-    sys.exit(main(None, "benchmarks.runtimes", ["runtime_support"]))
+    sys.exit(main(["runtime_support", *sys.argv[1:]]))

@@ -76,19 +76,6 @@ def report(folder, rank, model):
         partial.write_text(json.dumps(content))
 
 
-def compare(alone, split):
-    """Prints α of each layer on one device and on several, and exits."""
-    for number, (one, several) in enumerate(zip(alone, split)):
-        texts = [f"{alpha:.9f}" for alpha in several]
-        print(f"layer {number}: {one:.9f}, split", *texts)
-    holds = all(
-        len(set(several)) == 1 and abs(several[0] - one) <= 1e-5 * one
-        for one, several in zip(alone, split)
-    )
-    print("α is", "right" if holds else "WRONG")
-    raise SystemExit(0 if holds else 1)
-
-
 class Checkpoint:
     """What a hand-written loop saves after each epoch, and restores.
 

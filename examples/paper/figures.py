@@ -7,10 +7,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from examples.paper.recipes import COMPARED
-from examples.paper.results import Run, format_size, tuned
+from examples.paper.comparisons import GATES
+from examples.paper.recipes import COMPARED, describe
+from examples.paper.results import Run, by_seed, tuned
 from examples.paper.schemes import ALL_SCHEMES, CONTROLS, SCHEMES
-from examples.paper.tables import GATES, TABLES, by_seed, shown
+from examples.paper.tables import TABLES, shown
 from keras_lab.files import replacing
 
 STYLE = {
@@ -60,9 +61,10 @@ def _finish(figure, handles):
 
 def _describe(cell, without=None):
     """The sizes of a network and the number of runs, for a title."""
-    sizes, seeds = cell.runs[0].sizes, len(cell.runs)
-    words = [format_size(*size) for size in sizes.items() if size[0] != without]
-    return ", ".join([*words, "one seed" if seeds == 1 else f"{seeds} seeds"])
+    sizes = {k: v for k, v in cell.runs[0].sizes.items() if k != without}
+    count = len(cell.runs)
+    seeds = "one seed" if count == 1 else f"{count} seeds"
+    return ", ".join(filter(None, [describe(sizes), seeds]))
 
 
 def _deviation(values):
@@ -80,11 +82,18 @@ def _band(axes, x, values, style, **look):
     return line
 
 
+def _label_log(axis):
+    """Labels 1, 2 and 5 times each power of ten."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("")
+
+
 def by_epoch(runs, name, curves, label=None):
     """A table by epoch; a curve is a scheme, a part, a style and a label."""
     panels = []
     table = TABLES[name]._replace(equal_epochs=False)
-    for column, *_, cells in shown(runs, table):
+    for column, _, cells in shown(runs, table):
         found = [c for c in curves if cells.get(c[0])]
         if found:
             panels.append((column.title, cells, found))
@@ -109,14 +118,10 @@ def by_epoch(runs, name, curves, label=None):
         counts = [cells[scheme].epochs for scheme, *_ in found]
         if max(counts) > 5 * min(counts):  # A short run is seen, too.
             axes.set_xscale("log")
-            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.xaxis.set_major_formatter("{x:g}")
-            axes.xaxis.set_minor_formatter("")
+            _label_log(axes.xaxis)
         if measure == "error":
             axes.set_yscale("log")
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter("")
+            _label_log(axes.yaxis)
     return _finish(figure, list(lines.values()))
 
 
@@ -128,13 +133,13 @@ def by_size(runs, name, size, label, sharey):
     if not ran:
         return None
     figure, (paper, ours) = _panels(2, sharex=True, sharey=sharey)
-    at = [column.sizes[size] for column in table.columns]
+    at = [column.at for column in table.columns]
     for scheme in table.schemes:
         printed = [float(c.paper[scheme].split()[0]) for c in table.columns]
         paper.plot(at, printed, STYLE[scheme], label=SCHEMES[scheme].title)
         points = [
-            (column.sizes[size], np.mean(values), _deviation(values))
-            for column, *_, cells in columns
+            (column.at, np.mean(values), _deviation(values))
+            for column, _, cells in columns
             if (cell := cells[scheme]) and (values := cell.values)
         ]
         if points:
@@ -152,8 +157,8 @@ def gradients(runs):
     """Figure 2: gradients of the recurrent weights, at 10 and 100 steps."""
     found = [
         (column, [c.runs[0] for c in cells.values() if c])
-        for column, *_, cells in shown(runs, TABLES["table4"])
-        if column.sizes["steps"] in (10, 100)
+        for column, _, cells in shown(runs, TABLES["table4"])
+        if column.at in (10, 100)
     ]
     if not all(runs for _, runs in found):
         return None

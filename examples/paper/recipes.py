@@ -285,6 +285,12 @@ RATES = (0.001, 0.002, 0.004)
 COMPARED = ("bwn", "lab", "xnor", "lab2")
 
 
+def describe(sizes: Mapping[str, int]) -> str:
+    """Sizes in words: "128 cells, 100 time steps"."""
+    words = {"width": "width {}", "cells": "{} cells", "steps": "{} time steps"}
+    return ", ".join(words[name].format(size) for name, size in sizes.items())
+
+
 @dataclasses.dataclass
 class Plan:
     """A run: a recipe with a scheme, a seed and sizes.

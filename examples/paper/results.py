@@ -1,4 +1,4 @@
-"""The result of a run: its two files, and what it measures.
+"""The results of runs: written by `train.py`, and read again.
 
 The result is a JSON file for people and for `report.py`. The checkpoint beside
 it holds every variable of the model and its optimizer, and the same result, so
@@ -19,19 +19,12 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import tensorflow as tf
 
-import keras_lab
 from examples.environment import write_json
-from examples.paper.data import Part
-from examples.paper.recipes import RATES, RECIPES, WHY, Plan, Recipe
+from examples.paper.recipes import RATES, RECIPES, WHY, Plan
 from examples.paper.schemes import ALL_SCHEMES
 from keras_lab.files import replacing
 
-# The bins of log10 |g|: four per order of magnitude, over all orders that
-# float32 has. Gradients that explode use them all.
-LOWEST, HIGHEST, BINS = -45, 39, 336
-EXAMPLES = 100
 START_AGAIN = (
     "Delete the result and its checkpoint to start again, or choose another "
     "--results-dir."
@@ -130,12 +123,7 @@ def _reading(path):
         ) from error
 
 
-# Measurements.
-
-
-def finite(value: float) -> float | None:
-    """The number, or `None`: JSON has neither NaN nor infinity."""
-    return float(value) if math.isfinite(value) else None
+# Results that are read again.
 
 
 def select(history: Mapping[str, Sequence], measure: str) -> dict | None:
@@ -152,103 +140,6 @@ def select(history: Mapping[str, Sequence], measure: str) -> dict | None:
         return None
     pair, epoch = min(finite, key=lambda found: (found[0][0], -found[1]))
     return {"epoch": epoch, **dict(zip(names, pair))}
-
-
-def scales(model: keras.Model) -> dict[str, float | None]:
-    """The α of each binary weight, or of each gate, and α / mean|w|, by name.
-
-    The names of α are those of `keras_lab.callbacks.BinaryMonitor`, such as
-    `dense_1/alpha` and `lstm/recurrent_alpha_i`; the ratio is `dense_1/ratio`.
-    If there is one α per channel, it is their mean.
-    """
-    found = {}
-    for path, weight in keras_lab.binary_weights(model).items():
-        name = path.removesuffix(weight.latent.name) + weight.alpha.name
-        size = np.abs(weight.latent.numpy()).reshape(weight.shape)
-        gates, axes = [""], None
-        if len(weight.shape) == 3:
-            gates, axes = ["_i", "_f", "_c", "_o"], (0, 2)
-        alphas = weight.alpha.numpy().reshape(len(gates), -1).mean(axis=1)
-        ratios = alphas / size.mean(axes, dtype=np.float64)
-        for gate, alpha, ratio in zip(gates, alphas, ratios):
-            found[name + gate] = finite(alpha)
-            found[name.replace("alpha", "ratio") + gate] = finite(ratio)
-    return found
-
-
-def rows(model: keras.Model, part: Part) -> dict[str, list] | None:
-    """How large the weights of each byte are, and their curvature.
-
-    For each row of the input kernel: how often the byte occurs in `part`, and
-    the means of |w| and of d, up to a factor. `None` if there is no LSTM.
-    """
-    weight = keras_lab.binary_weights(model).get("lstm/kernel")
-    if weight is None:
-        return None
-    curvature = model.optimizer.curvature(weight.latent, learning_rate=1)
-
-    def means(values):
-        values = np.abs(values.numpy()).mean(axis=1)
-        return [float(f"{value:.6g}") for value in values]
-
-    count = np.bincount(part.x.ravel(), minlength=weight.shape[0])
-    return {
-        "count": count.tolist(),
-        "weight": means(weight.latent),
-        "curvature": means(curvature),
-    }
-
-
-def hits(model: keras.Model, part: Part, batch: int) -> str:
-    """Whether each prediction is right: one bit per example, in base64."""
-    right = model.predict(part.x, batch, verbose=0).argmax(axis=1)
-    right = right == part.y.argmax(axis=1)
-    return base64.b64encode(np.packbits(right)).decode()
-
-
-def recurrent_gradient(model: keras.Model, part: Part) -> np.ndarray | None:
-    """∂ℓ/∂ŵ of the hidden-to-hidden weights (Figure 2), as one vector.
-
-    ℓ is the mean loss of the first hundred sequences of `part`. `None` for a
-    network without recurrent weights.
-    """
-    weights = [
-        weight.value
-        for weight in model.trainable_variables
-        if weight.name == "recurrent_kernel"
-    ]
-    if not weights:
-        return None
-    x, y = part.x[:EXAMPLES], part.y[:EXAMPLES]
-    with tf.GradientTape() as tape:
-        loss = model.compute_loss(x, y, model(x, training=True))
-    gradients = tape.gradient(loss, weights)
-    return np.concatenate([np.ravel(gradient) for gradient in gradients])
-
-
-def histogram(gradient: np.ndarray) -> dict:
-    """The number of entries in each bin of log10|g|, and outside the bins."""
-    size = np.abs(gradient[np.isfinite(gradient)]).astype(np.float64)
-    with np.errstate(divide="ignore"):
-        magnitude = np.log10(size)
-    counts, _ = np.histogram(magnitude, BINS, (LOWEST, HIGHEST))
-    return {
-        "log10_range": [LOWEST, HIGHEST],
-        "counts": counts.tolist(),
-        "below": int((magnitude < LOWEST).sum()),
-        "above": int((magnitude > HIGHEST).sum()),
-        "not_finite": int((~np.isfinite(gradient)).sum()),
-        "rms": float(np.sqrt(np.mean(size**2))) if size.size else None,
-    }
-
-
-# Results that are read again.
-
-
-def format_size(name: str, size: int) -> str:
-    """A size in words: "128 cells"."""
-    words = {"cells": "{} cells", "steps": "{} time steps"}
-    return words.get(name, name + " {}").format(size)
 
 
 class Run:
@@ -281,25 +172,15 @@ class Run:
         bits = np.frombuffer(base64.b64decode(self.hits), np.uint8)
         return np.unpackbits(bits, count=self.data["test"]).astype(bool)
 
-    def differences(self, paper: Recipe, sizes: Mapping, epochs: int) -> list:
-        """How it differs from a run in the paper, if `epochs` of it count."""
-        found = [
-            f"{format_size(name, self.sizes[name])} instead of {size}"
-            for name, size in {**paper.sizes, **sizes}.items()
-            if self.sizes[name] != size
-        ]
-        for part, count in (paper.examples or {}).items():
-            kind = "training" if part == "train" else part
-            if self.data[part] != count:
-                found.append(
-                    f"{self.data[part]:,} {kind} images instead of {count:,}"
-                )
-        found += self.content.get("departures", [])
-        if self.recipe.decay != paper.decay:
-            found.append("the schedule compressed in proportion")
-        if epochs < paper.epochs:
-            found.append(f"{epochs} of the paper's {paper.epochs} epochs")
-        return found
+    @property
+    def full_protocol(self) -> bool:
+        """Whether it has the data and the epochs of its recipe."""
+        wanted = self.recipe.examples or {}
+        return (
+            all(self.data[part] == count for part, count in wanted.items())
+            and not self.content.get("departures")
+            and self.epochs_done >= self.recipe.epochs
+        )
 
 
 def load(folder: Path, name: str = "") -> list[Run]:
@@ -335,28 +216,32 @@ def load(folder: Path, name: str = "") -> list[Run]:
     )
 
 
+def by_seed(runs: list[Run], experiment: str, scheme: str) -> dict[int, Run]:
+    """The runs of an experiment and a scheme, by seed."""
+    wanted = (experiment, scheme)
+    return {r.seed: r for r in runs if (r.experiment, r.scheme) == wanted}
+
+
 def tuned(runs: list[Run], scheme: str) -> dict[int, Run]:
     """The finished runs of `WHY` at the best learning rate, by seed.
 
     The best rate has the lowest validation loss with seed 1. Before all `RATES`
     have that run there is none.
     """
-    found = [
-        run
-        for run in runs
-        if (run.recipe.name, run.scheme) == (WHY, scheme)
-        and run.sizes == run.recipe.sizes
-        and run.epochs_done >= run.recipe.epochs
-    ]
-    losses = {}
-    for run in found:
-        if run.seed == 1:
-            best = run.selected() or {"validation_loss": math.inf}
-            losses[run.learning_rate] = best["validation_loss"]
-    if not losses.keys() >= set(RATES):
-        return {}
-    rate = min(losses, key=losses.get)
-    return {run.seed: run for run in found if run.learning_rate == rate}
+    lowest, best = math.inf, {}
+    for rate in RATES:
+        experiment = Plan(RECIPES[WHY], scheme, rate=rate).experiment
+        found = {
+            seed: run
+            for seed, run in by_seed(runs, experiment, scheme).items()
+            if run.epochs_done >= run.recipe.epochs
+        }
+        if 1 not in found:
+            return {}
+        selected = found[1].selected() or {"validation_loss": math.inf}
+        if not best or selected["validation_loss"] < lowest:
+            lowest, best = selected["validation_loss"], found
+    return best
 
 
 def scale_ratios(runs: list[Run], scheme: str, seed: int) -> dict | None:

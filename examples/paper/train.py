@@ -13,7 +13,6 @@ makes the tables and figures.
 """
 
 import argparse
-import itertools
 import math
 import os
 import subprocess
@@ -32,86 +31,21 @@ import numpy as np
 
 import keras_lab
 from examples.environment import environment
-from examples.paper import results
+from examples.paper import measurements, results
 from examples.paper.data import DataError, Part
-from examples.paper.recipes import COMPARED, PARTS, RATES, RECIPES, WHY, Plan
+from examples.paper.groups import GROUPS, commands
+from examples.paper.recipes import PARTS, RECIPES, WHY, Plan
 from examples.paper.results import Finished, RunError
-from examples.paper.schemes import ALL_SCHEMES, CONTROLS, SCHEMES, WEIGHT_ONLY
+from examples.paper.schemes import ALL_SCHEMES, SCHEMES
 
 EVALUATION_BATCH = 500
 WAIT = 60  # Seconds.
-
-WEIGHTS = f"--scheme {' '.join(WEIGHT_ONLY)}"
-SIGNS = "--scheme bnn xnor lab2"
-# What the queue does, as arguments of this command.
-GROUPS = {
-    "schedule": [
-        "war_and_peace --scheme full_precision bwn lab binary_connect "
-        "--cells 128"
-    ],
-    "time_steps": [
-        f"war_and_peace {WEIGHTS} --seed {seed} --epochs 5 --cells 128 "
-        f"--steps {steps}"
-        for seed in (2, 3)
-        for steps in (10, 50, 100, 150)
-    ],
-    "signs": [
-        f"{text} {SIGNS} --seed {seed} --epochs 5 --cells 128"
-        for seed in (1, 2, 3)
-        for text in ("war_and_peace", "linux_kernel")
-    ],
-    "why": None,  # See `why_commands`.
-    "mnist": [
-        "mnist --scheme binary_connect bwn lab --seed 2 3",
-        "mnist --scheme full_precision bnn xnor lab2 --seed 2 3",
-    ],
-    "cifar10": [f"cifar10_20 {WEIGHTS}"],
-    "svhn": ["svhn --scheme binary_connect --epochs 16 --width 32"],
-    "code": [
-        "mnist --scheme lab --follow code",
-        "war_and_peace --scheme lab --epochs 30 --follow code --cells 128",
-    ],
-    # Round by round, so that all three have equal epochs when time is up.
-    "cells_512": [
-        f"war_and_peace --scheme lab bwn full_precision --epochs {epochs}"
-        for epochs in (5, 10, 20, 40, 80, 200)
-    ],
-    # What ran first, with one seed.
-    "first": [
-        "mnist",
-        "mnist_no_norm --width 512",
-        f"svhn {WEIGHTS} --epochs 20 --width 16",
-        f"svhn {WEIGHTS} --epochs 16 --width 32",
-        f"war_and_peace {WEIGHTS} --epochs 5",
-        f"linux_kernel {WEIGHTS} --epochs 5 --cells 128",
-        f"war_and_peace_short {WEIGHTS}",
-        f"war_and_peace {WEIGHTS} --epochs 5 --cells 128 --steps 10",
-        f"war_and_peace {WEIGHTS} --epochs 5 --cells 128 --steps 50",
-        f"war_and_peace {WEIGHTS} --epochs 15 --cells 128 --steps 150",
-    ],
-}
-
-
-def why_commands(folder: Path) -> Iterator[str]:
-    """Tunes the rate of each scheme; when it is known, runs more seeds.
-
-    All seeds of BWN and LAB come first: their difference is the question.
-    """
-    runs = results.load(folder, WHY)
-    for schemes in (COMPARED[:2], COMPARED[2:], CONTROLS):
-        for seed, scheme in itertools.product((1, 2, 3, 4, 5), schemes):
-            if results.scale_ratios(runs, scheme, seed) is None:
-                continue
-            tuned = results.tuned(runs, scheme).values()
-            rates = RATES if seed == 1 else {run.learning_rate for run in tuned}
-            for rate in rates:
-                yield f"{WHY} --scheme {scheme} --seed {seed} --rate {rate}"
 
 
 def queue(folder: Path, groups: list[str]) -> Iterator[Plan]:
     """The runs of some groups, done or not, as far as they are known."""
     for group in groups:
-        for command in GROUPS[group] or why_commands(folder):
+        for command in commands(group, folder):
             yield from parse(command.split()).plans
 
 
@@ -260,7 +194,7 @@ def _train_epoch(model, parts, plan, epoch):
         logs[name] = model.evaluate(batches, verbose=0, return_dict=True)
     numbers = {"learning_rate": rate}
     for name, values in logs.items():
-        loss = results.finite(values["loss"])
+        loss = measurements.finite(values["loss"])
         numbers[f"{name}_loss"] = loss
         if "categorical_accuracy" in values:
             error = round(100 * (1 - values["categorical_accuracy"]), 4)
@@ -269,7 +203,7 @@ def _train_epoch(model, parts, plan, epoch):
     numbers["train_seconds"] = round(trained - began, 2)
     numbers["seconds"] = round(time.monotonic() - began, 2)
     numbers["zeroed_gradients"] = int(model.optimizer.counts.zeroed.numpy())
-    return {**numbers, **results.scales(model)}
+    return {**numbers, **measurements.scales(model)}
 
 
 def _record(result, numbers, model, parts, measure):
@@ -281,11 +215,13 @@ def _record(result, numbers, model, parts, measure):
     result["epochs_done"] += 1
     result["selected"] = best = results.select(result["history"], measure)
     if measure == "error" and best and best["epoch"] == result["epochs_done"]:
-        result["hits"] = results.hits(model, parts["test"], EVALUATION_BATCH)
-    gradient = results.recurrent_gradient(model, parts["validation"])
+        result["hits"] = measurements.hits(
+            model, parts["test"], EVALUATION_BATCH
+        )
+    gradient = measurements.recurrent_gradient(model, parts["validation"])
     if gradient is not None:
-        result["recurrent_gradient"] = results.histogram(gradient)
-        result["rows"] = results.rows(model, parts["train"])
+        result["recurrent_gradient"] = measurements.histogram(gradient)
+        result["rows"] = measurements.rows(model, parts["train"])
 
 
 def _show(numbers, part, measure):
@@ -348,37 +284,40 @@ def _plans(options):
 
 
 def run_all(options) -> int:
-    """Does the runs that the options ask for; returns how many failed."""
-    queued, failed = options.what == "queue", set()
-    rest = (options.data_dir, options.results_dir, not options.no_jit)
+    """Does the runs that the options ask for; returns how many failed.
+
+    After each run it starts over, because what comes next may depend on it. It
+    waits for runs that another process does.
+    """
+    failed = set()
     while True:
-        if queued:
-            options.plans = queue(options.results_dir, options.groups)
-        done = busy = False
-        for plan in options.plans:
+        plans, done, busy = options.plans, False, False
+        if options.what == "queue":
+            plans = queue(options.results_dir, options.groups)
+        for plan in plans:
             # Without its data, no run of an experiment can start.
             if failed & {plan.recipe.name, str(plan)}:
                 continue
             try:
-                run(plan, *rest)
-                keras.utils.clear_session()
-                done = True
-            except Finished as reason:
-                if not queued:
-                    log_line(f"train.py: {reason}")
+                jit_compile = not options.no_jit
+                run(plan, options.data_dir, options.results_dir, jit_compile)
+            except Finished:
+                continue
+            except filelock.Timeout:
+                busy = True
             except (DataError, RunError, OSError) as error:
-                if queued and isinstance(error, filelock.Timeout):
-                    busy = True
-                    continue
                 log_line(f"train.py: error: {error}")
                 missing = isinstance(error, DataError)
                 failed.add(plan.recipe.name if missing else str(plan))
-            if queued and done:
-                break  # What comes next may depend on this run,
-        if not queued or not (done or busy):
+            else:
+                keras.utils.clear_session()
+                done = True
+                break
+        if not done and not busy:
+            log_line(f"train.py: nothing is left to do, {len(failed)} failed")
             return len(failed)
         if not done:
-            time.sleep(WAIT)  # or on one that another process does.
+            time.sleep(WAIT)
 
 
 def main(arguments=None) -> int:

@@ -24,7 +24,7 @@ def test_a_ratio_is_taken_round_by_round():
 
 
 def test_a_single_value_has_quartiles():
-    assert harness.spread([7.0]) == {"median": 7.0, "quartiles": [7.0, 7.0]}
+    assert harness.quartiles([7.0]) == {"median": 7.0, "quartiles": [7.0, 7.0]}
 
 
 class Measured:

@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from benchmarks import networks, peers_files
+from benchmarks import networks
+from benchmarks.parts import peers_files
 from benchmarks.peers import environments
 from benchmarks.peers import keras_lab as ours
 from benchmarks.worker import Cannot, Worker

@@ -5,7 +5,8 @@ import types
 
 import pytest
 
-from benchmarks import harness, runtime_support, runtime_table
+from benchmarks import harness
+from benchmarks.parts import runtime_support
 from benchmarks.runtimes import environments, networks
 from benchmarks.runtimes.environments import BROWSER, Runtime
 from benchmarks.worker import Cannot
@@ -30,15 +31,15 @@ def row(found, network="conv", xnnpack=True):
     ],
 )
 def test_a_cell_says_works_or_wrong_or_the_error(found, expected):
-    assert runtime_table.cell([row(found)]) == expected
+    assert runtime_support.support([row(found)]) == expected
 
 
 def test_a_cell_says_where_xnnpack_makes_a_difference():
     rows = [row(RIGHT), row(RIGHT, xnnpack=False)]
-    assert runtime_table.cell(rows) == "works"
+    assert runtime_support.support(rows) == "works"
     rows += [row(RIGHT, "dense"), row(WRONG, "dense", xnnpack=False)]
     text = "works; without XNNPACK 1 of 2; **wrong**: dense"
-    assert runtime_table.cell(rows) == text
+    assert runtime_support.support(rows) == text
 
 
 def test_each_runtime_gets_the_files_that_say_something():
@@ -78,7 +79,7 @@ def test_a_crash_or_an_error_is_a_result_and_the_others_run(
     rows = runtime_support.run_files(runtime, tmp_path, {})
     assert any(row.get("detail") == "signal SIGSEGV\npython" for row in rows)
     content = {"rows": [{"runtime": runtime.name, **row} for row in rows]}
-    assert runtime_table.table(content).splitlines()[2] == (
+    assert runtime_support.table(content).splitlines()[2] == (
         "| ai-edge-litert 2.3.0 | works | works | 6 of 7; ends by SIGSEGV | "
         "6 of 7; no ADD 12 | works | works |"
     )
@@ -96,5 +97,5 @@ def test_the_files_run_in_this_environment(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "RUNTIMES", (runtime,))
     path = tmp_path / "runtimes.json"
     harness.measure("runtime_support", runtime_support, path, {})
-    text = runtime_table.table(harness.read_result(path))
+    text = runtime_support.table(harness.read_result(path))
     assert f"| {runtime.name} | works | works | works | works |" in text

@@ -17,8 +17,8 @@ def loss(plan):
 
 
 @pytest.fixture
-def queued(tmp_path, monkeypatch):
-    """Runs groups of the queue; returns what ran, in order."""
+def done(tmp_path, monkeypatch):
+    """Runs a command line; returns what it did, in order."""
 
     def fake(plan, data_folder, folder, jit_compile):
         if plan.path(folder).exists():
@@ -44,24 +44,33 @@ def queued(tmp_path, monkeypatch):
     # While this process waits, the other one gives up its run.
     monkeypatch.setattr(train.time, "sleep", lambda seconds: busy.clear())
 
-    def queued(*groups, locked=()):
+    def done(command, locked=()):
         busy.update(tmp_path / path for path in locked)
         ran.clear()
-        options = ["--results-dir", str(tmp_path), "--groups", *groups]
-        assert train.main(["queue", *options]) == 0
+        options = [*command.split(), "--results-dir", str(tmp_path)]
+        assert train.main(options) == 0
         return ran.copy()
 
-    return queued
+    return done
 
 
-def test_the_queue_chooses_the_rate_of_each_scheme_then_runs_its_seeds(queued):
-    ran = queued("why")
+def test_named_runs_are_done_once(done):
+    command = "war_and_peace --scheme lab bwn --seed 1 2"
+    ran = done(command, locked=["war_and_peace/bwn-1.json"])
+    # While it waits, the other process gives up its run.
+    names = [(scheme, seed) for scheme, seed, _ in ran]
+    assert names == [("lab", 1), ("lab", 2), ("bwn", 2), ("bwn", 1)]
+    assert done(command) == []
+
+
+def test_the_queue_chooses_the_rate_of_each_scheme_then_runs_its_seeds(done):
+    ran = done("queue --groups why")
     assert ran[:6] == [(s, 1, r) for s in ("bwn", "lab") for r in RATES]
     assert ran[12:14] == [("bwn", 2, 0.002), ("lab", 2, 0.004)]
     schemes = [*COMPARED, *CONTROLS]
     assert len(ran) == len(set(ran)) == len(schemes) * (3 + 4)
     # Nothing is left.
-    assert queued("why") == []
+    assert done("queue --groups why") == []
 
 
 def test_a_result_that_the_queue_depends_on_may_be_damaged(tmp_path, capsys):
@@ -73,8 +82,10 @@ def test_a_result_that_the_queue_depends_on_may_be_damaged(tmp_path, capsys):
     assert "lab-1.json is not a result" in capsys.readouterr().err
 
 
-def test_two_processes_share_the_queue(queued):
-    ran = queued("why", locked=["war_and_peace_30-rate0.004/lab-1.json"])
+def test_two_processes_share_the_queue(done):
+    ran = done(
+        "queue --groups why", locked=["war_and_peace_30-rate0.004/lab-1.json"]
+    )
     # The rate of LAB is not known at first, so neither are its other runs.
     order = [("bwn_channel", 5, 0.002), ("lab", 1, 0.004), ("lab", 2, 0.004)]
     order.append(("bwn_ratio", 2, 0.002))

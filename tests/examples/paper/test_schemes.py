@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from examples.paper.recipes import RECIPES, Plan
+from examples.paper.recipes import RECIPES
 from examples.paper.schemes import ALL_SCHEMES
 
 GATES = 4
@@ -77,8 +77,3 @@ def test_a_control_has_the_scale_that_it_says(scheme, rules):
     w, d, _ = found["kernel"]
     for other in (bwn, shuffled):
         assert (np.abs(lab(w, d) / other(w, d) - 1) > 1e-3).all()
-
-
-def test_a_control_of_the_lstm_does_not_run_on_images():
-    with pytest.raises(ValueError, match=r"LSTM only\. Received: mnist"):
-        Plan(RECIPES["mnist"], "lab_input")

@@ -13,14 +13,9 @@ import pytest
 
 from examples.paper import train
 from examples.paper.data import Dataset, Part, text_file
+from examples.paper.measurements import histogram, recurrent_gradient
 from examples.paper.recipes import RECIPES, Plan, Recipe
-from examples.paper.results import (
-    Finished,
-    RunError,
-    histogram,
-    recurrent_gradient,
-    select,
-)
+from examples.paper.results import Finished, RunError, select
 from examples.paper.schemes import SCHEMES
 
 

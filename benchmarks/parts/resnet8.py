@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.peers import environments
+from examples.pages import markdown_table
 
 OPTIONS = {"clusters": [2, 3, 4, 16]}
 QUICK = {"clusters": [2]}
@@ -41,3 +42,14 @@ def measure(cell, _, content):
             )
             rows.append({"weights": weights, "file_bytes": size})
     return rows
+
+
+def table(content):
+    lines = []
+    for row in content["rows"]:
+        name = f"tfmot, {row['values']} clusters, gzip"
+        if row["peer"] == "keras_lab":
+            name = "**keras_lab**, `.tflz`"
+        size = f"{row['file_bytes']:,}"
+        lines.append([name, row["weights"], size])
+    return markdown_table(["file", "other weights", "bytes"], lines)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.networks import SEED
+from examples.pages import markdown_table
 
 OPTIONS = {
     "networks": [
@@ -61,3 +62,18 @@ def measure(cell, options, _):
             }
             rows.append(row)
     return rows
+
+
+def table(content):
+    lines = []
+    for row in content["rows"]:
+        error, count = row["relative_error"], len(row["in_float"])
+        texts = [
+            f"{row['int8_error'] or error:.2g}",
+            f"{count} of {count + row['int8_layers']}",
+            f"{error:.2g}",
+            f"{row['more_bytes']:,}",
+        ]
+        lines.append([row["network"], f'`"{row["format"]}"`', *texts])
+    heads = ["network", "format", "int8 everywhere", "layers in float32"]
+    return markdown_table([*heads, "error then", "bytes more"], lines)

@@ -11,16 +11,20 @@ The file is `train_step_<backend>.json`. A row has the wall time and the CPU
 time of all threads, round by round, and the ratio of each.
 """
 
+import os
 import time
 
 import numpy as np
 
 from benchmarks import harness, networks
+from benchmarks.tables import XLA, grid, show_spread
 from benchmarks.worker import Worker
 
 OPTIONS = {"rounds": 9, "steps_per_round": 30, "width": None}
 QUICK = {"rounds": 2, "steps_per_round": 1, "width": 8}
 WEIGHTS = 10**8
+RESULT = f"train_step_{os.environ.get('KERAS_BACKEND', 'tensorflow')}"
+ON_REQUEST = True
 
 
 def cells(_):
@@ -35,7 +39,7 @@ def cells(_):
 
 
 def measure(cell, options, _):
-    with Worker("benchmarks.backend_step") as worker:
+    with Worker("benchmarks.parts.backend_step") as worker:
         return [worker.call("run", **cell, **vars(options))]
 
 
@@ -86,3 +90,20 @@ def stepper(layers, binary, optimizer, jit_compile, steps):
     model.compile(optimizer(0.001), "squared_hinge", jit_compile=jit_compile)
     x, y = shared.random_data(model, steps * shared.BATCH)
     return lambda: model.fit(x, y, shared.BATCH, verbose=0, shuffle=False)
+
+
+def table(content):
+    lines = {}
+    for row in content["rows"]:
+        key = {k: row[k] for k in ("network", "keep_memory", "jit_compile")}
+        parts = [
+            {"mlp": "MNIST network", "large": "10⁸ weights"}[row["network"]],
+            "" if row["keep_memory"] else "without `keep_memory()`",
+            XLA.get(row["jit_compile"], ""),
+        ]
+        lines[", ".join(filter(None, parts))] = key
+    columns = {
+        title: ({}, lambda row, clock=clock: show_spread(row[clock]["ratio"]))
+        for clock, title in (("wall", "time"), ("cpu", "CPU time"))
+    }
+    return grid(content, "LAB / Keras float", lines, columns)

@@ -6,6 +6,7 @@ instead of one. The learning rate is the paper's, divided by ten after epochs 5
 and 8. The error is the one after the last epoch.
 """
 
+import statistics
 import tempfile
 import time
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from benchmarks import networks
 from benchmarks.peers import environments
+from benchmarks.tables import TITLES, cell_text, find, methods
+from examples.pages import markdown_table, mean_and_spread
 
 OPTIONS = {"epochs": 10, "seeds": [1, 2, 3], "width": 512, "images": None}
 QUICK = {"epochs": 1, "seeds": [1, 2], "width": 32, "images": 1000}
@@ -22,6 +25,8 @@ METHODS = {
     "tfmot": ("clusters",),
 }
 BATCH = 100
+# Of methods that have more than one.
+BITS = {"keras": 32, "int8": 8}
 
 
 def learning_rates(method, epochs):
@@ -81,3 +86,24 @@ def measure(cell, options, content):
         }
         for name, history in histories.items()
     ]
+
+
+def errors(rows, method):
+    """The test errors, one per seed, and their mean with the deviation."""
+    found = [row for row in rows if row["method"] == method]
+    values = [row["test_error"] for row in found if "cannot" not in row]
+    if not values:
+        return [], cell_text(find(rows, method=method), str)
+    return values, f"{mean_and_spread(values, 2)}%"
+
+
+def table(content):
+    lines = []
+    for method in methods(content):
+        values, mean = errors(content["rows"], method)
+        bits = BITS.get(method, 1)
+        each = ", ".join(f"{value:.2f}" for value in values)
+        order = bits, statistics.fmean(values or [100])
+        lines.append((order, [TITLES[method], str(bits), mean, each]))
+    heads = ("method", "bits per weight", "test error", "each seed")
+    return markdown_table(heads, [texts for _, texts in sorted(lines)])

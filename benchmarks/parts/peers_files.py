@@ -13,6 +13,7 @@ model only.
 """
 
 import contextlib
+import statistics
 import tempfile
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from benchmarks.interpreter import RUNTIMES
 from benchmarks.peers import environments
+from benchmarks.tables import NETWORKS, grid, megabytes, show_times
 from benchmarks.worker import Cannot, Worker
 
 OPTIONS = {
@@ -139,3 +141,49 @@ def check_outputs(quantized, source):
         detail = f"cosine with the outputs of float32: {cosine:.3f}"
         raise Cannot("outputs are wrong", detail)
     return cosine
+
+
+TITLES = {
+    "packed": "**packed**",
+    "packed_float": "**packed_float**",
+    "fast": "**fast**",
+    "float": "**float**",
+    "tflite_float32": "TFLite float32",
+    "tflite_float16": "TFLite float16",
+    "tflite_int8": "TFLite int8",
+    "int4": "ai-edge-quantizer int4",
+    "int2": "ai-edge-quantizer int2",
+    "clusters": "tfmot 2 clusters, gzip",
+    "clusters_int8": "tfmot 2 clusters, int8, gzip",
+    "compute_engine": "larq-compute-engine",
+}
+
+
+def over_limit(row):
+    """The file over one bit per binary weight and four bytes per float."""
+    limit = row["binary_weights"] / 8 + 4 * row["float_parameters"]
+    return f"{row['file_bytes'] / limit:.2f}"
+
+
+COLUMNS = {
+    "file": lambda row: megabytes(row["file_bytes"]),
+    "file / limit": over_limit,
+    "load, ms": lambda row: show_times(row["load_seconds"], 1000, 0),
+    "memory": lambda row: megabytes(statistics.median(row["memory_bytes"])),
+    "peak": lambda row: megabytes(statistics.median(row["peak_bytes"])),
+    "1 thread, ms": lambda row: show_times(row["seconds"]["1"], 1000),
+    "2 threads, ms": lambda row: show_times(row["seconds"]["2"], 1000),
+}
+
+
+def table(content):
+    """A table for each network, with its title."""
+    columns = {title: ({}, text) for title, text in COLUMNS.items()}
+    parts = []
+    for network, name in NETWORKS.items():
+        lines = {
+            title: {"network": network, "format": format}
+            for format, title in TITLES.items()
+        }
+        parts += [f"{name}:", grid(content, "format", lines, columns)]
+    return "\n\n".join(parts)

@@ -10,6 +10,7 @@ import functools
 
 from benchmarks import harness, networks
 from benchmarks.peers import environments
+from benchmarks.tables import TITLES, by_xla, grid, methods
 from benchmarks.worker import Cannot
 
 OPTIONS = {"rounds": 9, "steps_per_round": 20, "width": None}
@@ -73,3 +74,9 @@ def measure(cell, options, content):
         rows[method]["ratio"] = harness.ratio(seconds, method, "keras")
         rows[method]["seconds"] = times
     return list(rows.values())
+
+
+def table(content):
+    lines = {TITLES[method]: {"method": method} for method in methods(content)}
+    columns = by_xla("network", {"mlp": "mlp", "conv": "conv"})
+    return grid(content, "method", lines, columns)

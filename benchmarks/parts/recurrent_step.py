@@ -4,27 +4,28 @@
 logits: a training step and an inference, each with and without XLA.
 """
 
-import keras
 import numpy as np
-import tensorflow as tf
 
-import keras_lab
 from benchmarks import harness, networks
+from benchmarks.tables import by_xla, grid, lines_of
 
 OPTIONS = {"rounds": 11, "cells": 512, "steps": 100, "batch": 100}
 QUICK = {"rounds": 2, "cells": 8, "steps": 5, "batch": 2}
 CHARACTERS = networks.CHARACTERS
-LAYERS = {
-    "keras": (keras.layers.LSTM, {}),
-    "lab": (keras_lab.BinaryLSTM, {}),
-    "lab, one_hot": (keras_lab.BinaryLSTM, {"one_hot": CHARACTERS}),
-}
+# The arguments of a layer, by its name in the table.
+LAYERS = {"keras": {}, "lab": {}, "lab, one_hot": {"one_hot": CHARACTERS}}
 
 
 def functions(name, jit_compile, options):
     """Returns a training step and an inference of a compiled model."""
+    import keras
+    import tensorflow as tf
+
+    import keras_lab
+
     keras.utils.set_random_seed(networks.SEED)
-    make, more = LAYERS[name]
+    plain, more = name == "keras", LAYERS[name]
+    make = keras.layers.LSTM if plain else keras_lab.BinaryLSTM
     layer = make(options.cells, return_sequences=True, **more)
     # Keras' own layer refuses XLA, because of cuDNN.
     layer.supports_jit = True
@@ -36,7 +37,7 @@ def functions(name, jit_compile, options):
     model = keras.Sequential([keras.Input(x.shape[1:], dtype=x.dtype)])
     model.add(layer)
     model.add(keras.layers.Dense(CHARACTERS))
-    adam = keras.optimizers.Adam if name == "keras" else keras_lab.LABAdam
+    adam = keras.optimizers.Adam if plain else keras_lab.LABAdam
     model.compile(
         adam(0.002, clipvalue=5.0),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -53,6 +54,8 @@ def functions(name, jit_compile, options):
 
 
 def measure(_, options, content):
+    import keras_lab
+
     keras_lab.config.keep_memory()
     keys = [(name, xla) for name in LAYERS for xla in (False, True)]
     made = {key: functions(*key, options) for key in keys}
@@ -66,3 +69,9 @@ def measure(_, options, content):
             ratio = harness.ratio(seconds, (layer, xla), ("keras", False))
             rows.append({**row, "ratio": ratio, "seconds": seconds[layer, xla]})
     return rows
+
+
+def table(content):
+    lines = lines_of(content, "layer")
+    values = {"training": "train", "inference": "infer"}
+    return grid(content, "layer", lines, by_xla("what", values, (False, True)))

@@ -12,12 +12,25 @@ import re
 from benchmarks import harness
 from benchmarks.runtimes import environments, networks
 from benchmarks.worker import Cannot, Worker
+from examples.pages import markdown_table
 
 OPTIONS = {
     "networks": list(networks.NETWORKS),
     "formats": list(networks.FORMATS),
 }
 QUICK = {}
+RESULT = "runtimes"
+ON_REQUEST = True
+# The largest ‖y' − y‖ / ‖y‖ that counts as right, as in `export_tflite`.
+TOLERANCES = {"float": 1e-3, "packed_float": 1e-3, "packed": 0.1, "fast": 0.1}
+# The messages of runtimes, in three words.
+REASONS = (
+    (r"builtin opcode '(\w+)' version '(\d+)'", "no {} {}"),
+    (r"tensor type \w+\[-1,", "open batch refused"),
+    (r"signal (\w+)", "ends by {}"),
+    (r"\((\w+)\) failed to (prepare|invoke)", "{} cannot {}"),
+)
+WORKS, WRONG = "works", "wrong"
 
 
 def cells(_):
@@ -82,3 +95,57 @@ def run_files(runtime, folder, versions):
 def without_folders(text):
     """Returns the beginning of a message, without folders of this machine."""
     return re.sub(r"(?<![:/\w])(/[\w.+@=-]+)+/", "", text)[:400]
+
+
+def outcome(row) -> str:
+    """Returns `WORKS`, `WRONG`, or the error in three words."""
+    if "error" in row:
+        tolerance = TOLERANCES[row["format"].split(",")[0]]
+        right = row["finite"] and row["error"] <= tolerance
+        return WORKS if right else WRONG
+    for pattern, words in REASONS:
+        if found := re.search(pattern, row["detail"]):
+            return words.format(*found.groups())
+    return row["fails"]
+
+
+def support(rows) -> str:
+    """Returns what a table says about a format in a runtime."""
+    if not rows:
+        return "not run"
+    text = _sentence([row for row in rows if row["xnnpack"]])
+    without = _sentence([row for row in rows if not row["xnnpack"]])
+    if without not in ("", text):
+        text += f"; without XNNPACK {without}"
+    return text
+
+
+def _sentence(rows):
+    found = {}
+    for row in rows:
+        found.setdefault(outcome(row), []).append(row["network"])
+    right = found.pop(WORKS, [])
+    if right and not found:
+        return WORKS
+    parts = [f"{len(right)} of {len(rows)}"] if right else []
+    if wrong := found.pop(WRONG, None):
+        parts.append(f"**{WRONG}**: {', '.join(wrong)}")
+    return "; ".join([*parts, *found])
+
+
+def table(content) -> str:
+    """Returns the table as Markdown."""
+    lines = []
+    for name in (runtime.name for runtime in environments.RUNTIMES):
+        rows = [row for row in content["rows"] if row["runtime"] == name]
+        texts = [
+            support([r for r in rows if r.get("format") == f])
+            for f in networks.FORMATS
+        ]
+        if rows and "cannot" in rows[0]:
+            texts = [f"not run: {rows[0]['cannot']}"]
+            texts += ["–"] * (len(networks.FORMATS) - 1)
+        lines.append([name, *texts])
+    return markdown_table(
+        ["runtime", *(f"`{f}`" for f in networks.FORMATS)], lines
+    )

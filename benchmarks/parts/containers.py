@@ -7,6 +7,7 @@ bytes: what `other_weights` says.
 import tempfile
 
 from benchmarks import networks
+from benchmarks.tables import grid, lines_of, megabytes
 
 BYTES = {"float32": 4, "float16": 2, "int8": 1}
 OPTIONS = {"networks": list(networks.NETWORKS), "width": None}
@@ -44,3 +45,11 @@ def measure(cell, options, _):
             }
             rows.append(count | row)
     return rows
+
+
+def table(content):
+    def text(row):
+        return f"{megabytes(row['file_bytes'])} ({row['file_over_limit']:.2f})"
+
+    columns = {kind: ({"other_weights": kind}, text) for kind in BYTES}
+    return grid(content, "network", lines_of(content, "network"), columns)

@@ -11,6 +11,8 @@ import numpy as np
 
 from benchmarks import harness, networks
 from benchmarks.interpreter import prepare
+from benchmarks.tables import show_ratio
+from examples.pages import markdown_table
 
 OPTIONS = {"rounds": 31, "units": 2048, "batch": 100}
 QUICK = {"rounds": 2, "units": 64, "batch": 10}
@@ -39,3 +41,8 @@ def measure(_, options, content):
         {"file": name, "ratio": harness.ratio(seconds, name, "float")}
         for name in runs
     ]
+
+
+def table(content):
+    lines = [[row["file"], show_ratio(row)] for row in content["rows"]]
+    return markdown_table(["file, batch size", "time (float = 1)"], lines)

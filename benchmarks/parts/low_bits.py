@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks import harness
 from benchmarks.interpreter import prepare
 from benchmarks.networks import SEED
+from benchmarks.tables import grid, lines_of
 
 LAYERS = {
     "dense 2048-2048": ((2048,), 2048),
@@ -82,3 +83,15 @@ def with_int2(content):
                 tensor.type = schema.TensorType.INT2
                 tensor.buffer = model.add_buffer(bits)
     return model.to_bytes()
+
+
+def table(content):
+    columns = {
+        f"{title}, {threads} thread{'s' * (threads > 1)}": (
+            {"runtime": runtime, "threads": threads},
+            lambda row: f"{row['ratio']:.1f}",
+        )
+        for runtime, title in (("litert", "LiteRT"), ("tf", "TensorFlow"))
+        for threads in (1, 2)
+    }
+    return grid(content, "layer", lines_of(content, "layer"), columns)
