@@ -82,25 +82,29 @@ def scan(step, carry, inputs, like, reverse=False):
     return jax.lax.scan(step, list(carry), list(inputs), reverse=reverse)
 
 
-def _add_up(x, axis):
-    """The sum of x over an axis, as a product with ones.
+def _add_up(x, axes):
+    """The sum of x over axes, as products with ones.
 
     XLA moves the operations that compute x into a sum, and takes ten times as
     long for it. It does not move them into a product.
     """
-    ones = jax.numpy.ones(x.shape[axis], x.dtype)
-    precision = jax.lax.Precision.HIGHEST
-    return jax.numpy.tensordot(x, ones, (axis, 0), precision=precision)
+    for axis in sorted(axes, reverse=True):
+        ones = jax.numpy.ones(x.shape[axis], x.dtype)
+        precision = jax.lax.Precision.HIGHEST
+        x = jax.numpy.tensordot(x, ones, (axis, 0), precision=precision)
+    return x
 
 
-def _pair(x, y):
+def _sum_pair(x, y, total):
     # XLA would move what computes x and y into their sums, see `_add_up`.
-    return jax.lax.optimization_barrier(jax.lax.complex(x, y))
+    both = jax.lax.optimization_barrier(jax.lax.complex(x, y))
+    return total(both.real), total(both.imag)
 
 
-sum_of = functools.partial(_sums.sum_of, add_up=_add_up)
+_adders = (_add_up, _add_up)
+sum_of = functools.partial(_sums.sum_of, adders=_adders)
 weighted_sums = functools.partial(
-    _sums.weighted_sums, add_up=_add_up, pair=_pair
+    _sums.weighted_sums, adders=_adders, sum_pair=_sum_pair
 )
 
 

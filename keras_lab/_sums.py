@@ -11,42 +11,46 @@ BLOCKS = 16
 LONGEST_PART = 64
 
 
-def weighted_sums(function, x, w, keep, add_up=ops.sum, pair=None):
+def weighted_sums(function, x, w, keep, adders, sum_pair=None):
     """Σ d|w| and Σ d with d = function(x), over all axes but `keep`.
 
     Args:
-        pair: If XLA compiles it, makes a complex tensor of two real ones. XLA
-            on a CPU computes one tensor per pass, so that two sums would be two
-            passes. Without XLA each operation runs by itself, and what it
-            stores of a block stays in the cache of the CPU.
+        adders: See `sum_of`.
+        sum_pair: If XLA compiles it, `sum_pair(x, y, total)` returns total(x)
+            and total(y), and computes x and y as one complex tensor. XLA on a
+            CPU computes one tensor per pass, so that two would be two passes.
+            Without XLA each operation runs by itself, and what it stores of a
+            block stays in the cache of the CPU.
     """
 
     def terms(w, x):
         d = function(x)
         return d * ops.abs(w), d
 
-    return _sums_of(terms, (w, x), keep, add_up, pair)
+    return _sums_of(terms, (w, x), keep, adders, sum_pair)
 
 
-def sum_of(function, tensors, keep, add_up=ops.sum):
-    """Σ function(*tensors) over all axes but `keep`, see `_sums_of`."""
+def sum_of(function, tensors, keep, adders):
+    """Σ function(*tensors) over all axes but `keep`, see `_sums_of`.
+
+    Args:
+        adders: Two functions of a tensor and a list of axes, as `ops.sum`. The
+            first adds up short parts, the second all that is left.
+    """
 
     def terms(*tensors):
         return [function(*tensors)]
 
-    return _sums_of(terms, tensors, keep, add_up)[0]
+    return _sums_of(terms, tensors, keep, adders)[0]
 
 
-def _sums_of(terms, tensors, keep, add_up, pair=None):
+def _sums_of(terms, tensors, keep, adders, sum_pair=None):
     """The sum of each of the terms(*tensors) over all axes but `keep`.
 
     Adds up blocks of rows, then sums the entries of that total. XLA on a
     CPU would store the terms and then reduce them slowly; block by block it is
     one pass over the arguments, several times faster. Blocks that end within a
     row would cost a division per weight.
-
-    Args:
-        add_up: Sums a total over one axis, as `ops.sum` does.
     """
     shape = tuple(tensors[0].shape)
     if not keep:
@@ -60,24 +64,25 @@ def _sums_of(terms, tensors, keep, add_up, pair=None):
     def part(start, end):
         return terms(*(x[start:end] for x in tensors))
 
+    def total(x):
+        return _sum(x, axes, *adders)
+
     whole = rows - rows % size
     totals = part(0, size)
     for start in range(size, whole, size):
         more = part(start, start + size)
-        totals = [total + term for total, term in zip(totals, more)]
-    if pair and dtype in ("float32", "float64"):
-        both = _sum(pair(*totals), axes, ops.sum)
-        sums = [ops.real(both), ops.imag(both)]
+        totals = [x + term for x, term in zip(totals, more)]
+    if sum_pair and dtype in ("float32", "float64"):
+        sums = sum_pair(*totals, total)
     else:
-        sums = [_sum(total, axes, add_up) for total in totals]
+        sums = [total(x) for x in totals]
     if whole < rows:
-        rest = part(whole, rows)
-        rest = [_sum(term, axes, add_up) for term in rest]
-        sums = [total + more for total, more in zip(sums, rest)]
+        rest = [total(x) for x in part(whole, rows)]
+        sums = [x + more for x, more in zip(sums, rest)]
     return sums
 
 
-def _sum(x, axes, add_up):
+def _sum(x, axes, add_parts, add_rest):
     """The sum over axes, along the longest one in short parts first.
 
     Added up one by one, many numbers in float32 lose digits.
@@ -89,4 +94,4 @@ def _sum(x, axes, add_up):
     part = max(n for n in range(1, LONGEST_PART + 1) if length % n == 0)
     shape = list(x.shape)
     shape[longest : longest + 1] = [length // part, part]
-    return ops.sum(add_up(ops.reshape(x, shape), longest + 1), axis=axes)
+    return add_rest(add_parts(ops.reshape(x, shape), [longest + 1]), axes)

@@ -1,5 +1,6 @@
 """What keras.ops does not have, in TensorFlow. See `_backend.py`."""
 
+import functools
 import os
 import warnings
 
@@ -21,7 +22,6 @@ attributes = _common.attributes
 clip = _common.clip
 sign = _common.sign
 signed = _common.signed
-sum_of = _sums.sum_of
 sync = _common.sync
 
 
@@ -171,10 +171,25 @@ def scan(step, carry, inputs, like, reverse=False):
     return list(carry), [each.stack() for each in outputs]
 
 
+def _add_rest(x, axes):
+    # In float32, XLA would make one sum of this and of that of short parts.
+    wide = tf.complex128 if x.dtype.is_complex else tf.float64
+    return tf.cast(tf.reduce_sum(tf.cast(x, wide), axes), x.dtype)
+
+
+def _sum_pair(x, y, total):
+    both = total(tf.complex(x, y))
+    return tf.math.real(both), tf.math.imag(both)
+
+
+_adders = (ops.sum, _add_rest)
+sum_of = functools.partial(_sums.sum_of, adders=_adders)
+
+
 def weighted_sums(function, x, w, keep):
     """Σ d|w| and Σ d with d = function(x), over all axes but `keep`."""
-    pair = tf.complex if _in_xla() else None
-    return _sums.weighted_sums(function, x, w, keep, pair=pair)
+    pair = _sum_pair if _in_xla() else None
+    return _sums.weighted_sums(function, x, w, keep, _adders, pair)
 
 
 class TrainStep:

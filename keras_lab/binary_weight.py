@@ -31,7 +31,6 @@ from keras_lab.ops import (
     Elementwise,
     align_scale,
     binarize,
-    bwn_scale,
     sum_dtype,
 )
 from keras_lab.scale_check import (
@@ -163,13 +162,7 @@ class BinaryWeight:
                 stacklevel=2,
             )
         self._optimizer, self.is_uniform = lambda: None, True
-        # A NaN has no sign. If the scale does not depend on the weights, a NaN
-        # among them would go unnoticed. For the other scales this is the same
-        # sum, computed once.
-        nan_or_zero = 0 * bwn_scale(self.view(w), self.keep)
-        scale = self.compute_scale(w)
-        scale = scale + ops.cast(nan_or_zero, scale.dtype)
-        self.alpha.assign_unchecked(scale)
+        self.alpha.assign_unchecked(self.compute_scale(w))
 
     def check_alpha(self):
         """Raises ValueError if α is not the scale of the latent weight.

@@ -252,7 +252,8 @@ class LABAdam(keras.optimizers.Adam):
             raise ValueError(
                 "`trainable_variables` must have a value for each of the "
                 f"{len(variables)} variables that the optimizer was built "
-                f"with. Received: {len(trainable_variables)} values"
+                "with. If you have changed `layer.trainable`, call `compile` "
+                f"again. Received: {len(trainable_variables)} values"
             )
         state = list(zip(variables, trainable_variables))
         state += list(zip(self.variables, optimizer_variables))

@@ -120,7 +120,8 @@ class BinaryConnect(KernelQuantizer):
     """
 
     def compute_scale(self, w, d=None, keep=()):
-        return ops.binary_connect_scale(w, keep)
+        # A NaN has no sign. It must not go unnoticed, so α is NaN, too.
+        return ops.binary_connect_scale(w, keep) + 0 * ops.bwn_scale(w, keep)
 
 
 @register

@@ -219,9 +219,14 @@ def test_the_gradient_of_a_sign_activation_passes_up_to_one():
 
 
 @pytest.mark.parametrize("keep", [(), (1,)])
-def test_the_scale_of_a_long_kernel_keeps_its_digits(keep):
-    w = np.full((20_000, 4), 0.1, "float32")
-    d = np.full_like(w, 0.3)
-    for scale in (ops.lab_scale(w, d, keep), ops.bwn_scale(w, keep)):
+@pytest.mark.parametrize("shape", [(20_000, 4), (1024, 1024)])
+@pytest.mark.parametrize("run", [compiled, lambda function: function])
+def test_the_scale_of_equal_weights_keeps_its_digits(run, shape, keep):
+    w = keras.ops.convert_to_tensor(np.full(shape, 1 / 3, "float32"))
+    d = keras.ops.convert_to_tensor(np.full(shape, 0.3, "float32"))
+    for scale in (
+        run(lambda w, d: ops.lab_scale(w, d, keep))(w, d),
+        run(lambda w: ops.bwn_scale(w, keep))(w),
+    ):
         found = keras.ops.convert_to_numpy(scale)
-        np.testing.assert_allclose(found, w[0, 0], rtol=2e-6)
+        np.testing.assert_allclose(found, np.float32(1 / 3), rtol=1e-6)
