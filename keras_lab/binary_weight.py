@@ -193,20 +193,17 @@ class BinaryWeight:
             )
         return self.compute_scale(self.latent, curvature)
 
-    def repair(self):
+    def repair(self, is_average=False):
         """Computes α again if it cannot be the scale of the latent weight.
 
         Called when a value has been assigned to α, because it may come from a
         layer with another quantizer. An α that differs only by rounding stays
         as it is, so that a training resumed from a file is exact to the bit.
         """
-        # On JAX other optimizers average α, as they do all trainable variables.
-        may_be_average = backend.SCALE_IS_TRAINABLE and self.is_uniform
-        belongs = is_up_to_date if may_be_average else is_possible
-        if belongs(self):
+        if is_possible(self) and not is_average:
             self._remember()
             return
-        if self.quantizer.needs_curvature and not may_be_average:
+        if self.quantizer.needs_curvature and not is_average:
             warnings.warn(
                 f"The scale that was loaded for '{self.latent.path}' does not "
                 "belong to this latent weight. It is computed again. Before "
@@ -263,9 +260,14 @@ class Scale(keras.Variable):
         if backend.SCALE_IS_TRAINABLE and not backend.is_concrete(value):
             # The step of an optimizer, for example a weight decay.
             return value
+        # On JAX other optimizers average α, as they do all trainable variables,
+        # and assign the variable of the average.
+        is_average = backend.SCALE_IS_TRAINABLE and isinstance(
+            value, keras.Variable
+        )
         value = self.assign_unchecked(value)
         if backend.is_concrete(value):
-            self.weight.repair()
+            self.weight.repair(is_average and self.weight.is_uniform)
         return value
 
     def assign_unchecked(self, value):

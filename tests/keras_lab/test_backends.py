@@ -81,6 +81,34 @@ def test_averages_of_another_optimizer_have_their_own_alpha():
     check_alpha_is_mean(model, rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:The optimizer does not provide")
+def test_a_layer_that_two_models_train_has_the_alpha_of_the_last_one():
+    shared, (x, y) = K.BinaryDense(12), data()
+    models = {}
+    for kind in (K.LABAdam, keras.optimizers.Adam):
+        model = keras.Sequential([keras.Input(x.shape[1:]), shared])
+        model.add(keras.layers.Dense(y.shape[-1]))
+        model.compile(kind(0.01), "mse")
+        models[kind] = model
+    for kind in (K.LABAdam, keras.optimizers.Adam, K.LABAdam, K.LABAdam):
+        models[kind].fit(x, y, verbose=0)
+    # Compiled steps know nothing of each other.
+    curvature = models[K.LABAdam].optimizer.curvature(shared.kernel)
+    (weight,) = shared.binary_weights.values()
+    d = keras.ops.convert_to_numpy(curvature)
+    np.testing.assert_allclose(weight.alpha, alpha_of(weight, d), rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:The optimizer does not provide")
+def test_weights_set_in_a_model_that_adam_trained_keep_their_alpha():
+    source, target = network(), network(seed=2)
+    train(source, K.LABAdam(0.01))
+    train(target, keras.optimizers.Adam(0.01))
+    target.set_weights(source.get_weights())
+    for one, other in zip(source.get_weights(), target.get_weights()):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_nothing_to_train_is_no_error():
     K.LABAdam().apply([], [])
 
