@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_lab import _common, _malloc, _sums
 
+LONGEST_PART = 64
 # The training step is a pure function. What an optimizer assigns is kept only
 # if it is one of its own variables or a trainable one.
 SCALE_IS_TRAINABLE = True
@@ -82,7 +83,7 @@ def scan(step, carry, inputs, like, reverse=False):
     return jax.lax.scan(step, list(carry), list(inputs), reverse=reverse)
 
 
-def _add_up(x, axes):
+def _times_ones(x, axes):
     """The sum of x over axes, as products with ones.
 
     XLA moves the operations that compute x into a sum, and takes ten times as
@@ -95,16 +96,25 @@ def _add_up(x, axes):
     return x
 
 
-def _sum_pair(x, y, total):
-    # XLA would move what computes x and y into their sums, see `_add_up`.
-    both = jax.lax.optimization_barrier(jax.lax.complex(x, y))
-    return total(both.real), total(both.imag)
+def _sum_all(x, axes):
+    # In short parts first: added up one by one, many numbers lose digits.
+    shape, last = list(x.shape), axes[-1]
+    length = shape[last]
+    part = max(n for n in range(1, LONGEST_PART + 1) if length % n == 0)
+    shape[last : last + 1] = [length // part, part]
+    x = _times_ones(ops.reshape(x, shape), [last + 1])
+    return _times_ones(x, axes)
 
 
-_adders = (_add_up, _add_up)
-sum_of = functools.partial(_sums.sum_of, adders=_adders)
+def _sum_pair(x, y, axes):
+    *others, last = axes
+    both = ops.sum(jax.lax.complex(x, y), last)
+    return _times_ones(both.real, others), _times_ones(both.imag, others)
+
+
+sum_of = functools.partial(_sums.sum_of, sum_all=_sum_all)
 weighted_sums = functools.partial(
-    _sums.weighted_sums, adders=_adders, sum_pair=_sum_pair
+    _sums.weighted_sums, sum_all=_sum_all, sum_pair=_sum_pair
 )
 
 

@@ -171,25 +171,26 @@ def scan(step, carry, inputs, like, reverse=False):
     return list(carry), [each.stack() for each in outputs]
 
 
-def _add_rest(x, axes):
-    # In float32, XLA would make one sum of this and of that of short parts.
+def _sum_all(x, axes):
+    *others, last = axes
+    x = ops.sum(x, last)
+    # Added up one by one, many numbers in float32 lose digits.
     wide = tf.complex128 if x.dtype.is_complex else tf.float64
-    return tf.cast(tf.reduce_sum(tf.cast(x, wide), axes), x.dtype)
+    return tf.cast(tf.reduce_sum(tf.cast(x, wide), others), x.dtype)
 
 
-def _sum_pair(x, y, total):
-    both = total(tf.complex(x, y))
+def _sum_pair(x, y, axes):
+    both = _sum_all(tf.complex(x, y), axes)
     return tf.math.real(both), tf.math.imag(both)
 
 
-_adders = (ops.sum, _add_rest)
-sum_of = functools.partial(_sums.sum_of, adders=_adders)
+sum_of = functools.partial(_sums.sum_of, sum_all=_sum_all)
 
 
 def weighted_sums(function, x, w, keep):
     """Σ d|w| and Σ d with d = function(x), over all axes but `keep`."""
     pair = _sum_pair if _in_xla() else None
-    return _sums.weighted_sums(function, x, w, keep, _adders, pair)
+    return _sums.weighted_sums(function, x, w, keep, _sum_all, pair)
 
 
 class TrainStep:
