@@ -1,8 +1,10 @@
-"""Runs the benchmarks that have not run, and writes the tables.
+"""Runs the default benchmarks that have not run, and writes the tables.
 
-    python -m benchmarks                    # every part that has not run
-    python -m benchmarks resnet8 --again    # one part, once more
-    python -m benchmarks --report           # only the tables
+    python -m benchmarks                   # every default part that has not run
+    python -m benchmarks resnet8 --again   # one part, once more
+    python -m benchmarks --report          # only the tables
+
+`backend_step` and `runtime_support` run only if you name them.
 
 A part writes one JSON file. It keeps each row as soon as it is measured, so
 after an interrupt the same command continues.
@@ -37,7 +39,8 @@ def parse(argv):
     add("--results", type=Path, metavar="DIR", help="the folder of results")
     arguments = parser.parse_args(argv)
     if unknown := {*arguments.parts} - {*ALL}:
-        parser.error(f"the parts are {', '.join(ALL)}. Received: {unknown}")
+        received = ", ".join(sorted(unknown))
+        parser.error(f"the parts are {', '.join(ALL)}. Received: {received}")
     if arguments.quick and arguments.results is None:
         parser.error("--quick needs --results: its numbers mean nothing.")
     arguments.results = (arguments.results or harness.RESULTS).resolve()

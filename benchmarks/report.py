@@ -48,7 +48,7 @@ def machine(content):
     for more in content.get("versions", {}).values():
         about = {**about, **more, **about}
     settings = {
-        key.replace("_", " "): ", ".join(map(str, value))
+        key.replace("_", " "): "; ".join(map(str, value))
         if isinstance(value, list)
         else value
         for key, value in content["configuration"].items()

@@ -7,9 +7,10 @@ One LSTM layer and a softmax over the next byte. The text is cut into sequences
 that do not overlap, and each starts from a zero state. It is War and Peace,
 unless `--text` names a file. Saves the model of the best epoch, and exports the
 same network with `stateful=True` and one step: the file has the state as inputs
-and outputs, and the caller hands it on. Prints the cross-entropy in nats in
-each epoch, how far a text read byte by byte is from the same text at once, and
-what the file writes. `examples/paper` has the paper's own experiments.
+and outputs, and the caller passes it to the next call. Prints the cross-entropy
+in nats in each epoch, how far a text read byte by byte is from the same text at
+once, and what the file writes. The paper's own experiments are in
+`examples/paper`.
 """
 
 import os

@@ -233,6 +233,7 @@ def main(argv=None):
     if options.report:
         report(options.report)
         return
+    keras_lab.config.keep_memory()
     try:
         data = load_text(options, options.steps, options.batch, options.bytes)
     except datasets.DataError as error:

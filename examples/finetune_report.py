@@ -3,6 +3,7 @@
 python examples/finetune_report.py results/finetune
 """
 
+import argparse
 import collections
 import itertools
 import json
@@ -152,9 +153,14 @@ def draw_sizes(results, axes):
     )
 
 
-def main(folder: Path) -> None:
+def main(argv=None) -> None:
     """Prints the table of a folder, and writes its page's table and figure."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("folder", type=Path, help="a folder of results")
+    folder = parser.parse_args(argv).folder
     results = read(folder)
+    if not results:
+        parser.error(f"there are no results. Received: '{folder}'")
     if (folder / "README.md").exists():
         draw(results, folder / "accuracy.png")
     runs = itertools.chain(*results.values())
@@ -163,4 +169,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -12,7 +12,7 @@ from keras_lab import _common, _malloc
 
 # An optimizer can assign α in a training step.
 SCALE_IS_TRAINABLE = False
-# The weights of which a sum is taken at once, so that they stay in the cache.
+# How many weights to sum at a time, so that they stay in the cache.
 PART = 1 << 20
 
 init_scope = contextlib.nullcontext

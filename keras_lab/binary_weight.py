@@ -9,7 +9,7 @@ This is what happens to it:
   curvature. With any other optimizer it is assumed to be uniform.
 - A value is assigned to α, as `load_weights`, `set_weights` and Keras' training
   on JAX do after they have assigned w. It is kept to the bit if it can be the
-  scale of w, and otherwise computed again: see `BinaryWeight.repair`.
+  scale of w, and otherwise computed again: see `BinaryWeight._repair`.
 - Something else changes w, for example `w.assign`. Then α is out of date until
   `keras_lab.refresh(model)`. `check_alpha` raises an error, which the export
   calls. A file that is saved gets the right α, and the model keeps its own, as
@@ -193,7 +193,7 @@ class BinaryWeight:
             )
         return self.compute_scale(self.latent, curvature)
 
-    def repair(self, is_average=False):
+    def _repair(self, is_average=False):
         """Computes α again if it cannot be the scale of the latent weight.
 
         Called when a value has been assigned to α, because it may come from a
@@ -267,7 +267,7 @@ class Scale(keras.Variable):
         )
         value = self.assign_unchecked(value)
         if backend.is_concrete(value):
-            self.weight.repair(is_average and self.weight.is_uniform)
+            self.weight._repair(is_average and self.weight.is_uniform)
         return value
 
     def assign_unchecked(self, value):

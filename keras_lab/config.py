@@ -1,4 +1,4 @@
-"""Settings that you make before the first operation runs."""
+"""Settings to make before the first operation runs."""
 
 from keras_lab._backend import backend
 

@@ -70,7 +70,7 @@ class OtherWeights(_Choice):
 
     Attributes:
         FLOAT32: As they are.
-        FLOAT16: In 16 bits. The runtime makes float32 of them once.
+        FLOAT16: In 16 bits. The runtime converts them to float32 once.
         INT8: Matrices in 8 bits, with one scale per channel; biases and the
             like in 16.
     """

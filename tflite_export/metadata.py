@@ -138,7 +138,7 @@ def _suffix(encoding):
 
 
 def _joined(parts):
-    """The kernel of which these are the parts, by their first channel."""
+    """Joins the parts of a kernel, ordered by first channel."""
     weights = [parts[first] for first in sorted(parts)]
     signs = np.concatenate([weight.signs for weight in weights], axis=-1)
     return dataclasses.replace(weights[0], shape=signs.shape, signs=signs)
@@ -182,7 +182,7 @@ def _checked(content):
 
 
 def as_text(content: dict) -> bytes:
-    """The JSON text of metadata, of which there is a checksum."""
+    """The JSON text that the checksum covers."""
     return json.dumps(content, separators=(",", ":")).encode()
 
 

@@ -30,7 +30,7 @@ CHANNELS_OF_DENSE = (2, 17)
 INT4 = (2, 18)
 # CONV_2D with several scales that are all equal: before, it returns zeros.
 EQUAL_SCALES = (2, 19)
-# From which release of LiteRT on it has the kernels of which TensorFlow.
+# The first LiteRT release with the kernels of each TensorFlow release.
 LITERT = {(1, 0): (2, 17), (1, 1): (2, 19), (2, 0): (2, 20), (2, 1): NEWEST}
 NEWEST_LITERT = (2, 3)
 # The first releases of these that are on PyPI.

@@ -41,7 +41,7 @@ class Ties:
 
     @contextlib.contextmanager
     def broken(self, model: keras.Model):
-        """Changes the signs of a model of plain Keras layers for a while.
+        """Temporarily changes the signs of a model of plain Keras layers.
 
         The model must be called on all samples in their order.
         """

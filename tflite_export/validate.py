@@ -57,7 +57,7 @@ def reference(
 
     Raises ValidationError if an output is not finite, and ConversionError if
     the rebuilt model, from which the file is made, computes something else.
-    Layers of another precision compute in float32 for a while, as those of the
+    Layers of another precision temporarily compute in float32, as those of the
     file do.
     """
     with computing_in_float32(model) as changed:

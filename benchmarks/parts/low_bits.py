@@ -72,6 +72,7 @@ def measure(cell, options, _):
 
 def with_int2(content):
     """The file with its INT4 weights as INT2."""
+    # Private API of the exporter, which has no format with INT2.
     from tflite_export.flatbuffer.model import FlatModel
     from tflite_export.flatbuffer.schema import pack_low_bits, schema
 

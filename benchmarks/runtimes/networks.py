@@ -33,7 +33,7 @@ SAMPLES = 3
 
 
 def model_path(folder, network, format, batch) -> Path:
-    """The file of a network. One with a fixed batch takes the place of all."""
+    """The file of a network. One in `FIXED` has a file only for batch 1."""
     batch, name = "1" if network in FIXED else batch, format.replace(", ", "-")
     return Path(folder) / f"{network}.{name}.{batch}.tflite"
 

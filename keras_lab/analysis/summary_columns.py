@@ -180,7 +180,7 @@ COLUMNS = (
 
 
 def about_marks(rows) -> list[str]:
-    """What the marks mean that the texts of the rows have."""
+    """Explains the marks in the table."""
     notes = []
     if any(row["binary_macs"] is None for row in rows):
         notes.append(

@@ -70,7 +70,7 @@ def test_it_goes_from_a_float_file_to_a_binary_tflite_file(
     assert result["file_bytes"] == (folder / "lab-1.tflz").stat().st_size
     again = keras.models.load_model(folder / "lab-1.keras")
     assert type(again.layers[3]).__name__ == "BinaryConv2D"
-    finetune_report.main(folder)
+    finetune_report.main([str(folder)])
     row, _, origin = capsys.readouterr().out.splitlines()[-3:]
     assert row.startswith("| LAB, model model.keras, batch 20, progressive 1 |")
     assert f"keras_lab {keras_lab.__version__}, keras {keras.__version__}," in (
@@ -161,3 +161,10 @@ def test_the_page_holds_the_table_of_the_files():
     page = (folder / "README.md").read_text()
     results = finetune_report.read(folder)
     assert finetune_report.table(results) in page
+
+
+def test_a_report_without_results_is_an_error(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        finetune_report.main([str(tmp_path)])
+    message = f"there are no results. Received: '{tmp_path}'"
+    assert message in capsys.readouterr().err

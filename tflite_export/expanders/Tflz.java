@@ -1,7 +1,7 @@
 import java.io.*;
 import java.util.zip.*;
 
-/** Expands a shrunk TFLite file (docs/container.md). For Android and the JVM. */
+/** Expands a container (docs/container.md). For Android and the JVM. */
 public final class Tflz {
   private static final int CHUNK = 1 << 16, MAX_RANGES = 16384;
 

@@ -1,4 +1,4 @@
-/* Expands a shrunk TFLite file (docs/container.md). C99 or C++, needs zlib. */
+/* Expands a container (docs/container.md). C99 or C++, needs zlib. */
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Expands a shrunk TFLite file (docs/container.md), in browsers and in Node.
+// Expands a container (docs/container.md), in browsers and in Node.
 const CHUNK = 1 << 12, MAX_RANGES = 16384; // Browsers inflate a whole chunk at once.
 
 /**

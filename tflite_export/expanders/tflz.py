@@ -1,4 +1,4 @@
-"""Expands a shrunk TFLite file. Needs only NumPy. See `docs/container.md`."""
+"""Expands a container (`docs/container.md`). Needs only NumPy."""
 
 import io
 import struct
@@ -36,7 +36,8 @@ def expand(source, limit: int = 1 << 30) -> bytes:
         limit: The largest expanded size to accept, in bytes.
 
     Raises:
-        ContainerError: If it is no whole container, or larger than `limit`.
+        ContainerError: If it is not a complete container, or larger than
+            `limit`.
     """
     in_memory = not hasattr(source, "read") or isinstance(source, io.TextIOBase)
     try:

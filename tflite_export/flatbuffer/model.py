@@ -120,7 +120,7 @@ class FlatModel:
         ]
 
     def producer(self, subgraph, tensor: int, *names: str):
-        """The operator of such a name that writes a tensor, or `None`."""
+        """The operator with one of these names that writes a tensor, if any."""
         for operator in subgraph.operators:
             if tensor in operator.outputs:
                 has_name = self.operator_name(operator) in names
