@@ -173,10 +173,11 @@ def scan(step, carry, inputs, like, reverse=False):
 
 def _sum_all(x, axes):
     *others, last = axes
-    x = ops.sum(x, last)
+    if others:
+        x, axes = ops.sum(x, last), others
     # Added up one by one, many numbers in float32 lose digits.
     wide = tf.complex128 if x.dtype.is_complex else tf.float64
-    return tf.cast(tf.reduce_sum(tf.cast(x, wide), others), x.dtype)
+    return tf.cast(tf.reduce_sum(tf.cast(x, wide), axes), x.dtype)
 
 
 def _sum_pair(x, y, axes):

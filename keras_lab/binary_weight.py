@@ -260,14 +260,18 @@ class Scale(keras.Variable):
         if backend.SCALE_IS_TRAINABLE and not backend.is_concrete(value):
             # The step of an optimizer, for example a weight decay.
             return value
-        # On JAX other optimizers average α, as they do all trainable variables,
-        # and assign the variable of the average.
+        # On JAX a training step returns α as a tensor. Other optimizers than
+        # `LABAdam` average α and then assign the variable of the average.
+        from_step = backend.SCALE_IS_TRAINABLE and ops.is_tensor(value)
         is_average = backend.SCALE_IS_TRAINABLE and isinstance(
             value, keras.Variable
         )
         value = self.assign_unchecked(value)
         if backend.is_concrete(value):
-            self.weight._repair(is_average and self.weight.is_uniform)
+            if from_step:
+                self.weight._remember()
+            else:
+                self.weight._repair(is_average and self.weight.is_uniform)
         return value
 
     def assign_unchecked(self, value):
