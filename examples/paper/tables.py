@@ -223,6 +223,15 @@ def coverage(runs: list[Run]) -> Iterator[dict]:
 
     A run has the full protocol if its network, data and epochs are the paper's.
     """
+    rows = list(_coverage_by_table(runs))
+    names = ("cells", "full protocol", "reduced", "not run")
+    total = {name: sum(row[name] for row in rows) for name in names}
+    seeds = max(row["most seeds per cell"] for row in rows)
+    yield {"": "All tables", **total, "most seeds per cell": seeds}
+    yield from rows
+
+
+def _coverage_by_table(runs):
     for name in ("table1", "table2", "table3", "table4"):
         columns, schemes, _ = TABLES[name]
         full = reduced = most = 0
