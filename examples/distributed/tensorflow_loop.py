@@ -23,6 +23,8 @@ def main(rank, workers, port, folder):
             "task": {"type": "worker", "index": rank},
         }
     )
+    # So that a resumed run has the same bits.
+    tf.config.experimental.enable_op_determinism()
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     x, y = common.make_data()
     x, y = (common.my_part(part, rank, workers) for part in (x, y))

@@ -5,10 +5,12 @@ It resumes from Keras' `BackupAndRestore`, or from a checkpoint of
 """
 
 import contextlib
+import functools
 import importlib
 import multiprocessing
 import random
 import resource
+import shutil
 import signal
 import tempfile
 from pathlib import Path
@@ -42,7 +44,15 @@ def train_with_backup(folder: Path):
         folder / "backup", double_checkpoint=True
     )
     # Keras shuffles with a state that no backup holds.
-    model.fit(x, y, 16, EPOCHS, shuffle=False, verbose=0, callbacks=[backup])
+    fit = functools.partial(
+        model.fit, x, y, 16, EPOCHS, shuffle=False, verbose=0
+    )
+    try:
+        fit(callbacks=[backup])
+    except OSError:
+        # It was killed while Keras wrote the backup, which is not whole now.
+        shutil.rmtree(folder / "backup")
+        fit(callbacks=[backup])
     variables = [*model.weights, *model.optimizer.variables]
     return [variable.numpy() for variable in variables]
 
