@@ -7,9 +7,10 @@ This is what happens to it:
 - An optimizer updates w. Every Keras optimizer then calls the constraint of w,
   which is `RefreshScale`, so α is computed again. `LABAdam` knows the
   curvature. With any other optimizer it is assumed to be uniform.
-- A value is assigned to α, as `load_weights`, `set_weights` and Keras' training
-  on JAX do after they have assigned w. It is kept to the bit if it can be the
-  scale of w, and otherwise computed again: see `BinaryWeight._repair`.
+- A value is assigned to α, as `load_weights` and `set_weights` do after they
+  have assigned w. It is kept to the bit if it can be the scale of w, and
+  otherwise computed again: see `BinaryWeight._repair`. Keras' training on JAX
+  assigns the α of its last step, which is kept.
 - Something else changes w, for example `w.assign`. Then α is out of date until
   `keras_lab.refresh(model)`. `check_alpha` raises an error, which the export
   calls. A file that is saved gets the right α, and the model keeps its own, as

@@ -39,6 +39,8 @@ def is_up_to_date(weight):
         if alpha_is_remembered and np.array_equal(entries, old_entries):
             return True
     curvature, tolerance = weight.known_curvature(), _tolerance(weight)
+    if weight.quantizer.needs_curvature:
+        tolerance = max(tolerance, 1e-4)  # The curvature is rounded, too.
     for d in (curvature, None):
         scale = to_numpy(weight.compute_scale(weight.latent, d))
         if np.allclose(alpha, scale, tolerance, 0):
@@ -86,4 +88,4 @@ def _is_finite(weight):
 
 
 def _tolerance(weight):
-    return 1e-4 if weight.latent.dtype in ("float32", "float64") else 0.02
+    return 1e-5 if weight.latent.dtype in ("float32", "float64") else 0.02

@@ -229,4 +229,4 @@ def test_the_scale_of_equal_weights_keeps_its_digits(run, shape, keep):
         run(lambda w: ops.bwn_scale(w, keep))(w),
     ):
         found = keras.ops.convert_to_numpy(scale)
-        np.testing.assert_allclose(found, np.float32(1 / 3), rtol=5e-6)
+        np.testing.assert_allclose(found, np.float32(1 / 3), rtol=2e-6)
